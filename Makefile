@@ -1,0 +1,40 @@
+PYTHON ?= python3
+BIN := .venv/bin
+# CPU builds of torch are pinned and come first: an unpinned torch can pull gigabytes of GPU packages.
+TORCH := torch==2.13.0
+
+.PHONY: help demo test lint docs bench clean
+help:
+	@echo "make demo   install into .venv, train the family on small data, write report/index.html"
+	@echo "make test   install into .venv, run the whole test suite"
+	@echo "make lint   ruff and mypy"
+	@echo "make docs   build the documentation into docs/_build/html"
+	@echo "make bench  speed and memory, as ratios against named peers"
+
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit("vadam needs Python 3.11 or newer, this is %s: call make PYTHON=python3.11" % sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --disable-pip-version-check -q $(TORCH)
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[dev]"
+	touch $@
+
+demo: .venv/.installed
+	$(BIN)/vadam demo --out report
+
+test: .venv/.installed
+	$(BIN)/python -m pytest -n 2 --dist loadgroup
+
+lint: .venv/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: .venv/.installed
+	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
+
+bench: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt ".[bench]"
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf .venv report docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,258 @@
+"""What mean_i (∇f_i)² costs: this engine against a plain backward pass, torch.func, Opacus and BackPACK, in one run.
+
+    python -m benchmarks.perexample [--repeats 30] [--threads 2] [--out benchmarks/results/perexample.json]
+
+Times are medians over repeats in which all methods take turns. Each method's squares are first compared with ours. Memory is the peak of
+a process of its own, above that of a process that only runs plain backward passes.
+"""
+
+import argparse
+import json
+import os
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from vadam.curvature import PerExampleSquares
+from vadam.optim.vogn import VOGN
+
+Step = Callable[[], dict[str, Tensor] | None]
+
+
+def mlp() -> tuple[nn.Module, Tensor]:
+    """784-400-400-10, batch 128."""
+    layers = [nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 10)]
+    return nn.Sequential(*layers), torch.randn(128, 784)
+
+
+def cnn() -> tuple[nn.Module, Tensor]:
+    """28x28 images, conv 3x3 of 32 and 64 channels, each with pooling, then 128-10; batch 128."""
+    features = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    features += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)), torch.randn(128, 1, 28, 28)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1, self.norm2, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, width: int = 128):
+        super().__init__()
+        self.embed, self.blocks = nn.Embedding(1000, width), nn.Sequential(Block(width, 4), Block(width, 4))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
+
+    def forward(self, index: Tensor) -> Tensor:
+        return self.head(self.norm(self.blocks(self.embed(index))).mean(1))
+
+
+def transformer() -> tuple[nn.Module, Tensor]:
+    """2 blocks of width 128 with 4 heads, 1000 words, 64 positions; batch 32."""
+    return Transformer(), torch.randint(0, 1000, (32, 64))
+
+
+MODELS = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
+
+
+def plain(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    def step() -> None:
+        model.zero_grad()
+        F.cross_entropy(model(x), y).backward()
+
+    return step
+
+
+def ours(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    engine, backward = PerExampleSquares(model), plain(model, x, y)
+    names = {p: name for name, p in model.named_parameters()}
+
+    def step() -> dict[str, Tensor]:
+        backward()
+        return {names[p]: h for p, h in engine.take().items()}
+
+    return step
+
+
+def torch_func(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    params = {name: p.detach() for name, p in model.named_parameters()}
+
+    def loss(params: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        return F.cross_entropy(functional_call(model, params, x.unsqueeze(0)), y.unsqueeze(0))
+
+    per_example = vmap(grad(loss), in_dims=(None, 0, 0))
+
+    def step() -> dict[str, Tensor]:
+        with sdpa_kernel(SDPBackend.MATH):
+            return {name: g.square().mean(0) for name, g in per_example(params, x, y).items()}
+
+    return step
+
+
+def opacus(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    from opacus import GradSampleModule
+
+    wrapped = GradSampleModule(model)
+
+    def step() -> dict[str, Tensor]:
+        wrapped.zero_grad()
+        F.cross_entropy(wrapped(x), y).backward()
+        return {name: p.grad_sample.square().mean(0) for name, p in model.named_parameters()}
+
+    return step
+
+
+def backpack(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    from backpack import backpack, extend
+    from backpack.extensions import SumGradSquared
+
+    model, loss = extend(model), extend(nn.CrossEntropyLoss())
+
+    def step() -> dict[str, Tensor]:
+        model.zero_grad()
+        with backpack(SumGradSquared()):
+            loss(model(x), y).backward()
+        return {name: len(x) * p.sum_grad_squared for name, p in model.named_parameters()}
+
+    return step
+
+
+METHODS = {"plain backward": plain, "vadam": ours, "torch.func": torch_func, "opacus": opacus, "backpack": backpack}
+
+
+def adam_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    optimizer, backward = torch.optim.Adam(model.parameters(), fused=True), plain(model, x, y)
+
+    def step() -> None:
+        backward()
+        optimizer.step()
+
+    return step
+
+
+def vogn_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
+    optimizer, backward = VOGN(model.parameters(), num_data=60_000), plain(model, x, y)
+    optimizer.attach(model)
+
+    def step() -> None:
+        backward()
+        optimizer.step()
+
+    return step
+
+
+STEPS = {"Adam step": adam_step, "VOGN step": vogn_step}
+
+
+def prepared(model_name: str, method_name: str) -> Step:
+    torch.manual_seed(0)
+    model, x = MODELS[model_name]()
+    y = torch.randint(0, 10, (len(x),))
+    return (METHODS | STEPS)[method_name](model, x, y)
+
+
+def milliseconds(steps: dict[str, Step], repeats: int) -> dict[str, float]:
+    """Medians, all methods taking turns so that a busy moment of the machine hits them alike."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(repeats):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return {name: 1000 * statistics.median(t) for name, t in times.items()}
+
+
+def usable(model_name: str) -> dict[str, Step]:
+    """The methods that can do this model and agree with us; a printed reason for each of the others."""
+    steps: dict[str, Step] = {}
+    for name in METHODS:
+        try:
+            steps[name] = prepared(model_name, name)
+            squares = steps[name]()
+        except (ImportError, NotImplementedError, AttributeError) as reason:
+            steps.pop(name, None)
+            print(f"  {model_name}: no {name} ({type(reason).__name__}: {str(reason).splitlines()[0]})")
+            continue
+        if name == "vadam":
+            expected = squares
+        elif squares is not None:
+            for key, h in expected.items():  # type: ignore[union-attr]
+                torch.testing.assert_close(squares[key], h, rtol=1e-3, atol=1e-4 * h.max().item())
+    return steps
+
+
+def peak_megabytes(model_name: str, method_name: str) -> float:
+    """The high-water mark of a process that does nothing else."""
+    command = [sys.executable, "-m", "benchmarks.perexample", "--peak", model_name, method_name]
+    environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_THRESHOLD_": "65536"}
+    return float(subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.split()[-1])
+
+
+def report_peak(model_name: str, method_name: str) -> None:
+    step = prepared(model_name, method_name)
+    for _ in range(4):
+        step()
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+
+
+def machine() -> dict[str, object]:
+    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), **versions}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/perexample.json"))
+    parser.add_argument("--peak", nargs=2, metavar=("MODEL", "METHOD"), help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    warnings.filterwarnings("ignore", message=".*backward hook.*")  # Opacus, about hooks of its own
+    torch.set_num_threads(arguments.threads)
+    if arguments.peak:
+        report_peak(*arguments.peak)
+        return
+
+    results: dict[str, dict[str, dict[str, float]]] = {}
+    for model_name, make in MODELS.items():
+        print(f"\n{model_name}: {make.__doc__}")
+        steps = usable(model_name) | {name: prepared(model_name, name) for name in STEPS}
+        milliseconds(steps, 3)
+        times = milliseconds(steps, arguments.repeats)
+        peaks = {name: peak_megabytes(model_name, name) for name in steps}
+        results[model_name] = {}
+        print(f"  {'':16} {'ms':>8} {'ratio':>6} {'extra MB':>9}")
+        for name in steps:
+            base = "Adam step" if name in STEPS else "plain backward"
+            row = {"ms": times[name], "ratio": times[name] / times[base], "extra_megabytes": peaks[name] - peaks[base]}
+            results[model_name][name] = {key: round(value, 3) for key, value in row.items()}
+            print(f"  {name:16} {row['ms']:8.2f} {row['ratio']:6.2f} {row['extra_megabytes']:9.1f}")
+
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps({"machine": machine(), "repeats": arguments.repeats, "results": results}, indent=1) + "\n")
+    print(f"\nwrote {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,12 @@
+"""What users compare with: one network, many networks, dropout, and Gaussians fitted after training.
+
+Each has ``fit(model, X, y, likelihood, ...)``, its hyper-parameters in the constructor, the trained network in
+``model``, and is a posterior for ``vadam.predict(baseline.model, baseline, x, likelihood=likelihood)``.
+"""
+
+from vadam.baselines.deep_ensemble import DeepEnsemble
+from vadam.baselines.laplace import DiagonalLaplace, LastLayerLaplace
+from vadam.baselines.map import MAP
+from vadam.baselines.mc_dropout import MCDropout
+
+__all__ = ["MAP", "DeepEnsemble", "DiagonalLaplace", "LastLayerLaplace", "MCDropout"]

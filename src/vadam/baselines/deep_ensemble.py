@@ -1,0 +1,72 @@
+"""Deep ensembles (Lakshminarayanan et al. 2017): K networks from different starts, p(y | x) = 1/K Σₖ p(y | x, θₖ)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vadam.baselines.map import MAP
+from vadam.baselines.training import ModelOrFactory, Progress, need_fit
+from vadam.likelihoods import Likelihood
+
+
+class DeepEnsemble:
+    """K MAP networks, each with its own initial weights and order of the data.
+
+    A prediction holds the output of every member once.
+
+        network = lambda: nn.Sequential(nn.Linear(13, 50), nn.ReLU(), nn.Linear(50, 1))
+        ensemble = DeepEnsemble(members=5).fit(network, X, y, vadam.Gaussian(noise_precision=10.0))
+        prediction = vadam.predict(ensemble.model, ensemble, x, likelihood=vadam.Gaussian(noise_precision=10.0))
+    """
+
+    def __init__(self, members: int = 5, *, prior_precision: float = 1.0) -> None:
+        if members < 1:
+            raise ValueError(f"members={members} is not valid: an ensemble has one network or more")
+        self.members = [MAP(prior_precision) for _ in range(members)]
+
+    @property
+    def model(self) -> nn.Module | None:
+        """The first network, for the ``model`` argument of ``vadam.predict``."""
+        return self.members[0].model
+
+    def fit(
+        self,
+        model: ModelOrFactory,
+        X: Tensor,
+        y: Tensor,
+        likelihood: Likelihood,
+        *,
+        epochs: int = 40,
+        batch_size: int = 32,
+        lr: float = 1e-2,
+        generator: torch.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> DeepEnsemble:
+        """``model`` is a function that makes a new network each time; ``progress`` counts the epochs of all members."""
+        if isinstance(model, nn.Module):
+            raise TypeError(
+                "a deep ensemble trains several networks from different starts: pass a function that makes one, e.g. "
+                f"lambda: {type(model).__name__}(...), not a module"
+            )
+        for k, member in enumerate(self.members):
+            member.fit(
+                model, X, y, likelihood,
+                epochs=epochs, batch_size=batch_size, lr=lr, generator=generator,
+                progress=progress and partial(_shifted, progress, k, len(self.members)),
+            )  # fmt: skip
+        return self
+
+    def outputs(self, x: Any, samples: int | None = None, generator: torch.Generator | None = None) -> Tensor:
+        """The output of every member, [K, B, ...]: all there is, so ``samples`` and ``generator`` have no say."""
+        args, kwargs = (x, {}) if isinstance(x, tuple) else ((), x) if isinstance(x, dict) else ((x,), {})
+        networks = [need_fit(member.model, self) for member in self.members]
+        with torch.no_grad():
+            return torch.stack([network(*args, **kwargs) for network in networks])
+
+
+def _shifted(progress: Progress, member: int, members: int, done: int, epochs: int) -> None:
+    progress(member * epochs + done, members * epochs)

@@ -1,0 +1,133 @@
+"""Laplace approximations: a Gaussian at the MAP network θ*, its precision the curvature there.
+
+    q(θ) = N(θ | θ*, P⁻¹),   P = λI + Σᵢ Jᵢᵀ Hᵢ Jᵢ,   Jᵢ = ∂f(xᵢ; θ*)/∂θ,   Hᵢ = −∂²log p(yᵢ | f)/∂f²
+
+The generalised Gauss–Newton matrix in P is exact for networks that are linear in θ and never indefinite.
+``DiagonalLaplace`` keeps its diagonal, over all weights; ``LastLayerLaplace`` keeps all of it, over the last linear
+layer alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, jacrev, vmap
+
+from vadam.baselines.map import MAP
+from vadam.baselines.training import ModelOrFactory, Progress
+from vadam.gaussian import FullGaussian, MeanFieldGaussian
+from vadam.likelihoods import Likelihood
+
+JACOBIAN_ELEMENTS_AT_ONCE = 2**24
+
+
+class _Laplace:
+    """MAP first, then its curvature; ``posterior`` is the Gaussian, and what ``vadam.predict`` wants."""
+
+    posterior: MeanFieldGaussian | FullGaussian
+
+    def __init__(self, prior_precision: float = 1.0) -> None:
+        self.map = MAP(prior_precision)
+
+    @property
+    def model(self) -> nn.Module | None:
+        return self.map.model
+
+    def fit(
+        self,
+        model: ModelOrFactory,
+        X: Tensor,
+        y: Tensor,
+        likelihood: Likelihood,
+        *,
+        epochs: int = 40,
+        batch_size: int = 32,
+        lr: float = 1e-2,
+        generator: torch.Generator | None = None,
+        progress: Progress | None = None,
+    ) -> Self:
+        """Train as ``MAP`` does, then take the curvature over X; with ``epochs=0`` the model counts as trained."""
+        self.map.fit(
+            model, X, y, likelihood,
+            epochs=epochs, batch_size=batch_size, lr=lr, generator=generator, progress=progress,
+        )  # fmt: skip
+        assert self.map.model is not None
+        self.posterior = self._gaussian(self.map.model, X, y, likelihood)
+        return self
+
+    def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+        if not hasattr(self, "posterior"):
+            raise RuntimeError(f"{type(self).__name__} has no weights yet: call fit(model, X, y, likelihood) first")
+        return self.posterior.sample(n, generator=generator)
+
+    def _gaussian(
+        self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood
+    ) -> MeanFieldGaussian | FullGaussian:
+        raise NotImplementedError
+
+
+class DiagonalLaplace(_Laplace):
+    """diag(P) over all trained weights."""
+
+    def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> MeanFieldGaussian:
+        lam = self.map.prior_precision
+        weights, point = _split(model, lambda name, p: p.requires_grad)
+        diagonal = torch.cat([torch.full_like(p, lam).flatten() for p in weights.values()])
+        for J, H in _curvature(model, weights, X, y, likelihood):
+            diagonal += torch.einsum("nap,nab,nbp->p", J, H, J)
+        parts = diagonal.split([p.numel() for p in weights.values()])
+        precision = {name: part.reshape(p.shape) for (name, p), part in zip(weights.items(), parts, strict=True)}
+        return MeanFieldGaussian(weights, precision, point=point, prior_precision=dict.fromkeys(weights, lam))
+
+
+class LastLayerLaplace(_Laplace):
+    """All of P over the weight and bias of the last ``nn.Linear`` of the module; the other weights are points."""
+
+    def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> FullGaussian:
+        lam = self.map.prior_precision
+        linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+        if not linear:
+            raise ValueError(f"{type(model).__name__} has no nn.Linear layer, so no last one")
+        of_last_layer = {f"{linear[-1]}.{name}".lstrip(".") for name in ("weight", "bias")}
+        weights, point = _split(model, lambda name, p: name in of_last_layer)
+        mean = torch.cat([p.flatten() for p in weights.values()])
+        P = lam * torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
+        for J, H in _curvature(model, weights, X, y, likelihood):
+            P += J.flatten(0, 1).T @ (H @ J).flatten(0, 1)
+        shapes = {name: p.shape for name, p in weights.items()}
+        return FullGaussian(mean, (P + P.T) / 2, shapes, point=point, prior_precision=dict.fromkeys(weights, lam))
+
+
+def _split(
+    model: nn.Module, of_posterior: Callable[[str, Tensor], bool]
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The weights that get a distribution, and the rest."""
+    named = dict(model.named_parameters())
+    chosen = {name: p.detach() for name, p in named.items() if of_posterior(name, p)}
+    return chosen, {name: p.detach() for name, p in named.items() if name not in chosen}
+
+
+def _curvature(
+    model: nn.Module, weights: dict[str, Tensor], X: Tensor, y: Tensor, likelihood: Likelihood
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """J [n, K, P] and H [n, K, K] of the examples, n at a time so that memory stays bounded."""
+
+    def flat_output(weights: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
+        output = functional_call(model, weights, (x[None],))[0]
+        return output.flatten(), output
+
+    def of_example(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        J, output = jacrev(flat_output, has_aux=True)(weights, x)
+        H = jacrev(jacrev(lambda f: -likelihood.log_prob(f.reshape(output.shape)[None], target[None]).sum()))(
+            output.flatten()
+        )
+        return torch.cat([part.flatten(1) for part in J.values()], dim=1), H
+
+    with torch.no_grad():
+        outputs = model(X[:1]).numel()
+    n = max(1, JACOBIAN_ELEMENTS_AT_ONCE // (outputs * sum(p.numel() for p in weights.values())))
+    for x_part, y_part in zip(X.split(n), y.split(n), strict=True):
+        yield vmap(of_example)(x_part, y_part)

@@ -1,0 +1,141 @@
+"""A layer as the engine sees it, and one call of it: what went in, and the gradient of the loss at what came out."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from vadam.curvature.perexample.gradients import Gradients
+
+WAY_OUT = "or put its parameters in a group with deterministic=True, which leaves them out"
+
+
+@dataclass(eq=False)
+class Layer:
+    """A module, those of its parameters that are followed, and the rule that gives their per-example gradients."""
+
+    name: str
+    module: nn.Module
+    params: dict[str, nn.Parameter]
+    rule: "Rule"
+    replays: bool  # the rule runs the module again: it needs all arguments, the outputs and the random state
+    sequence_first: bool  # inputs are [T, B, ...], not [B, T, ...]
+    random_state: Any = None  # at the start of the call under way, for modules with dropout inside
+
+    def __str__(self) -> str:
+        return (
+            f"{type(self.module).__name__} {self.name!r}" if self.name else f"the model ({type(self.module).__name__})"
+        )
+
+
+@dataclass(eq=False)
+class Call:
+    """``args`` and ``kwargs`` are detached. Squares are taken in float32 at least, also where the model works in half precision."""
+
+    layer: Layer
+    args: tuple
+    kwargs: Mapping[str, Any]
+    outputs: Sequence[Tensor]  # kept where the rule replays
+    num_outputs: int
+    random_state: Any = None
+    forward_task: int = -1  # the backward pass inside which the forward ran, as under checkpointing
+    task: int = -1  # the backward pass that the output gradients belong to
+    output_grads: list[Tensor | None] = field(default_factory=list)
+    waiting: set[nn.Parameter] = field(default_factory=set)
+    _gradients: dict[str, Gradients] | None = None
+
+    def __post_init__(self) -> None:
+        self.dtype = torch.promote_types(next(iter(self.layer.params.values())).dtype, torch.float32)
+        self._versions = [t._version for t in self._tensors()]
+        self._output_versions = [y._version for y in self.outputs]
+
+    @property
+    def module(self) -> Any:
+        return self.layer.module
+
+    @property
+    def input(self) -> Tensor:
+        return self.cast(self.args[0] if self.args else next(iter(self.kwargs.values())))
+
+    @property
+    def output_grad(self) -> Tensor:
+        grad = self.output_grads[0]
+        assert grad is not None
+        return self.cast(grad)
+
+    def cast(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.dtype) if tensor.dtype != self.dtype and tensor.is_floating_point() else tensor
+
+    def positions(self, tensor: Tensor, features: int) -> Tensor:
+        """[B, T, *features] out of a tensor that ends in ``features`` feature axes: examples first, all other axes as one."""
+        leading = tensor.ndim - features
+        if leading < 1:
+            raise self.unbatched(tensor)
+        if self.layer.sequence_first and leading > 1:
+            tensor = tensor.transpose(0, 1)
+        return tensor.unsqueeze(1) if leading == 1 else tensor.flatten(1, leading - 1)
+
+    def gradients(self, param: nn.Parameter) -> list[Gradients]:
+        """The per-example gradients of ``param`` through this call, one entry for each name it has in the layer."""
+        if self._gradients is None:
+            if [t._version for t in self._tensors()] != self._versions:
+                raise RuntimeError(
+                    f"an input of {self.layer} was changed in place after the call: give the layer a copy"
+                )
+            self._gradients = self.layer.rule(self)
+        return [self._gradients[name] for name, p in self.layer.params.items() if p is param]
+
+    def keeps(self, output: int) -> bool:
+        """Whether ``outputs[output]`` is still what the layer returned, and not changed in place since."""
+        return self.outputs[output]._version == self._output_versions[output]
+
+    def receive(self, output: int, grad: Tensor, task: int) -> None:
+        if task != self.task:
+            self.task, self.output_grads = task, [None] * self.num_outputs
+            self.waiting = set(self.layer.params.values())
+        self.output_grads[output] = grad
+        self._gradients = None
+
+    def done_with(self, param: nn.Parameter) -> None:
+        """Lets go of the activations as soon as the last parameter has its squares: the user's loss may keep the graph alive."""
+        self.waiting.discard(param)
+        if not self.waiting:
+            self.args, self.kwargs, self.outputs, self.random_state = (), {}, (), None
+            self.output_grads, self._gradients = [], None
+
+    def rounding(self) -> float:
+        """How far a parameter's gradient may be off that vanishes by cancellation, as that of a bias before a normalisation."""
+        return sum(torch.finfo(z.dtype).eps ** 0.5 * z.norm().item() for z in self.output_grads if z is not None)
+
+    @property
+    def spent(self) -> bool:
+        return self.task != -1 and not self.waiting
+
+    def unbatched(self, tensor: Tensor) -> ValueError:
+        return ValueError(
+            f"{self.layer} was called with a tensor of shape {tuple(tensor.shape)}, which has no axis for the examples: "
+            f"add one with x.unsqueeze(0), {WAY_OUT}"
+        )
+
+    def _tensors(self) -> list[Tensor]:
+        if len(self.args) == 1 and isinstance(self.args[0], Tensor) and not self.kwargs:
+            return [self.args[0]]
+        return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
+
+
+def detached(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    if len(args) == 1 and isinstance(args[0], Tensor) and not kwargs:
+        return (args[0].detach(),), kwargs
+    return pytree.tree_map_only(Tensor, Tensor.detach, (args, kwargs))
+
+
+def floating(tree: Any) -> list[Tensor]:
+    """The tensors of a module's output that a gradient can flow into."""
+    leaves = [tree] if isinstance(tree, Tensor) else pytree.tree_leaves(tree)
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+
+
+Rule = Callable[[Call], dict[str, Gradients]]

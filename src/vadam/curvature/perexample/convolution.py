@@ -1,0 +1,94 @@
+"""Per-example gradients of convolutions.
+
+A minibatch of B convolutions with G groups is one convolution with B·G groups of a single, B times wider example; the weight gradient
+of that one is the B per-example gradients side by side. It is taken in chunks of examples, so nothing of size B · |W| is ever held.
+"""
+
+from itertools import product
+from math import prod
+
+import torch
+import torch.nn.functional as F
+from torch import Size, Tensor
+
+from vadam.curvature.perexample.call import Call
+from vadam.curvature.perexample.gradients import FEW_POSITIONS, Explicit, Gradients, Outer
+
+WEIGHT_GRADIENT = {1: torch.nn.grad.conv1d_weight, 2: torch.nn.grad.conv2d_weight, 3: torch.nn.grad.conv3d_weight}
+
+
+class Convolution(Gradients):
+    """cᵢ = ∂⟨zᵢ, conv(xᵢ, W)⟩/∂W for x [B, I, *space] and z [B, O, *space]."""
+
+    def __init__(self, x: Tensor, z: Tensor, shape: Size, stride: tuple, padding: tuple, dilation: tuple, groups: int):
+        self.x, self.z, self.shape = x, z, shape
+        self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
+        self.examples = len(x)
+        self.cost = max(shape.numel(), x.shape[1:].numel(), z.shape[1:].numel())
+
+    def of(self, examples: slice) -> Tensor:
+        x, z = self.x[examples], self.z[examples]
+        count, (outputs, *kernel) = len(x), self.shape
+        c = WEIGHT_GRADIENT[x.ndim - 2](
+            x.reshape(1, -1, *x.shape[2:]),
+            (count * outputs, *kernel),
+            z.reshape(1, -1, *z.shape[2:]),
+            self.stride,
+            self.padding,
+            self.dilation,
+            count * self.groups,
+        )
+        return c.view(count, *self.shape)
+
+
+def convolution(call: Call) -> dict[str, Gradients]:
+    module, z = call.module, call.output_grad
+    x, padding = _padded(call)
+    weight: Gradients
+    if module.groups == 1 and prod(z.shape[2:]) <= FEW_POSITIONS:
+        weight = Outer(channels_last(z), _patches(call, x, padding), module.weight.shape)
+    else:
+        weight = Convolution(x, z, module.weight.shape, module.stride, padding, module.dilation, module.groups)
+    return {"weight": weight, "bias": Explicit(channels_last(z))}
+
+
+def transposed_convolution(call: Call) -> dict[str, Gradients]:
+    """y = convᵀ(x, W) is a convolution's pull-back: with z at its output, ∂⟨z, convᵀ(x, W)⟩/∂W = ∂⟨x, conv(z, W)⟩/∂W."""
+    module, x, z = call.module, _batched_input(call), call.output_grad
+    weight = Convolution(z, x, module.weight.shape, module.stride, module.padding, module.dilation, module.groups)
+    return {"weight": weight, "bias": Explicit(channels_last(z))}
+
+
+def channels_last(tensor: Tensor) -> Tensor:
+    """[B, C, *space] as [B, T, C]."""
+    return tensor.unsqueeze(1) if tensor.ndim == 2 else tensor.flatten(2).transpose(1, 2)
+
+
+def _batched_input(call: Call) -> Tensor:
+    if call.input.ndim != call.module.weight.ndim:
+        raise call.unbatched(call.input)
+    return call.input
+
+
+def _padded(call: Call) -> tuple[Tensor, tuple]:
+    """The input, and the zero padding that is left to the convolution: 'same' may be uneven, other modes are not zero."""
+    module, x = call.module, _batched_input(call)
+    if module.padding_mode == "zeros" and not isinstance(module.padding, str):
+        return x, module.padding
+    mode = "constant" if module.padding_mode == "zeros" else module.padding_mode
+    return F.pad(x, module._reversed_padding_repeated_twice, mode=mode), (0,) * (x.ndim - 2)
+
+
+def _patches(call: Call, x: Tensor, padding: tuple) -> Tensor:
+    """What the kernel sees at each output position: [B, T, I · kernel]."""
+    module = call.module
+    x = F.pad(x, [side for amount in reversed(padding) for side in (amount, amount)])
+    axes = list(zip(module.stride, module.dilation, module.kernel_size, strict=True))
+    patches = []
+    for position in product(*map(range, call.output_grad.shape[2:])):
+        window = (
+            slice(at * stride, at * stride + dilation * (size - 1) + 1, dilation)
+            for at, (stride, dilation, size) in zip(position, axes, strict=True)
+        )
+        patches.append(x[(..., *window)].flatten(1))
+    return torch.stack(patches, dim=1)

@@ -1,0 +1,251 @@
+"""``PerExampleSquares``: the hooks that turn an ordinary backward pass into mean_i (∇f_i)².
+
+A forward hook on every layer notes its input, a hook on its output receives the gradient there, and a hook on each parameter, called
+when the backward pass has added up the parameter's gradient, takes the squares: by then all uses of the parameter have reported.
+"""
+
+import weakref
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Size, Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+from torch.utils import _pytree as pytree
+
+from vadam.curvature.perexample.call import WAY_OUT, Call, Layer, detached, floating
+from vadam.curvature.perexample.gradients import Gradients, summed
+from vadam.curvature.perexample.layers import layers_of
+from vadam.curvature.perexample.replay import random_state
+
+ACCOUNTED = 0.02  # relative: far above the rounding of half precision, far below a second use of a parameter
+
+
+class Hook:
+    """Calls a method of the engine from inside the model without keeping the engine alive. A copy does nothing."""
+
+    def __init__(self, method: Callable | None = None, *first: Any):
+        self._method = weakref.WeakMethod(method) if method else lambda: None
+        self._first = first
+
+    def __call__(self, *args: Any) -> Any:
+        method = self._method()
+        return None if method is None else method(*self._first, *args)
+
+    def __deepcopy__(self, memo: dict) -> "Hook":
+        return Hook()
+
+    def __reduce__(self) -> tuple:
+        return Hook, ()
+
+
+class PerExampleSquares:
+    """ĥ = mean_i (∇f_i)² for the parameters of ``model``, out of ordinary training.
+
+        engine = PerExampleSquares(model)
+        loss_fn(model(x), y).backward()     # the mean over the minibatch
+        h = engine.take()                   # {parameter: ĥ}
+
+    The loss must be the mean over the minibatch of one loss fᵢ per example. Several backward passes before one ``take`` are the
+    micro-batches of one minibatch (gradient accumulation), each loss being divided by their number K: with cᵢ the contribution of
+    example i to the gradient and M_k the size of micro-batch k, ∇fᵢ = K M_k cᵢ and ĥ = K² Σ_k M_k² Σᵢ cᵢ² / Σ_k M_k.
+
+    Followed are ``params`` (default: all that require a gradient) without ``exclude``. A parameter may be used several times and by
+    several layers, but only through the ``forward`` of a layer that owns it; the first backward pass checks that the layers account
+    for the whole gradient. Examples lie on the first axis of every layer's input; on the second, in inputs [T, B, ...], inside
+    torch's transformers and recurrent layers with ``batch_first=False``, and in all layers with ``sequence_first=True``.
+
+    Weights may change in place between backward passes: nothing of them is kept. A forward pass without gradients, or while
+    ``recording`` is False, leaves no trace. A copied or unpickled model does not report to the engine.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        params: Iterable[nn.Parameter] | None = None,
+        exclude: Iterable[nn.Parameter] = (),
+        *,
+        sequence_first: bool = False,
+    ):
+        self.recording = True
+        self._names = {p: name for name, p in model.named_parameters()}
+        self._pending: dict[nn.Parameter, dict[Call, None]] = {}  # calls whose output gradient has arrived
+        self._passes: dict[
+            int, tuple[int, Layer]
+        ] = {}  # by backward pass: the number of examples, and the layer that counted
+        self._squares: dict[nn.Parameter, Tensor] = {}
+        self._last_pass: dict[nn.Parameter, int] = {}
+        self._whole: dict[nn.Parameter, Tensor] = {}  # gradients that are to be accounted for
+        followed = self._followed(params, exclude)
+        self._handles: list[Any] = []
+        for layer in layers_of(model, set(followed), sequence_first):
+            if layer.replays and getattr(layer.module, "dropout", 0):
+                self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
+            self._handles.append(layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True))
+        self._handles += [p.register_post_accumulate_grad_hook(Hook(self._accumulated)) for p in followed]
+        self._audits = {p: p.register_hook(Hook(self._accumulates, p)) for p in followed}
+
+    def take(self) -> dict[nn.Parameter, Tensor]:
+        """ĥ of every parameter that took part since the last ``take`` or ``discard``, and a fresh start."""
+        sizes = [size for size, _ in self._passes.values()]
+        correction = len(sizes) ** 2 * sizes[0] / sum(sizes) if sizes else 1.0
+        if correction != 1:
+            for squares in self._squares.values():
+                squares.mul_(correction)
+        taken = {p: squares.to(p.dtype) for p, squares in self._squares.items()}
+        self.discard()
+        return taken
+
+    def discard(self) -> None:
+        """Forgets what was collected, as after a forward or backward pass that failed."""
+        for state in (self._pending, self._passes, self._squares, self._last_pass, self._whole):
+            state.clear()
+
+    def remove(self) -> None:
+        """Takes the hooks off the model."""
+        for handle in (*self._handles, *self._audits.values()):
+            handle.remove()
+        self._handles.clear()
+        self._audits.clear()
+        self.discard()
+
+    def _followed(self, params: Iterable[nn.Parameter] | None, exclude: Iterable[nn.Parameter]) -> list[nn.Parameter]:
+        given, excluded = list(self._names if params is None else params), set(exclude)
+        for p in given:
+            if p not in self._names:
+                raise ValueError(
+                    f"a parameter of shape {tuple(p.shape)} is not part of the model: give the model that owns it"
+                )
+        return [p for p in given if p.requires_grad and p not in excluded]
+
+    # In the order in which they are called: around a layer's forward, at its output in the backward pass, at a parameter.
+
+    def _starts(self, layer: Layer, module: nn.Module, args: tuple) -> None:
+        listening = self.recording and torch.is_grad_enabled() and module.training
+        layer.random_state = random_state(args) if listening else None
+
+    def _ends(self, layer: Layer, module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
+        if not (self.recording and torch.is_grad_enabled()):
+            return None
+        if any(isinstance(x, PackedSequence) for x in args):
+            raise ValueError(
+                f"{layer} was called with a PackedSequence: pad the sequences and mask the loss, {WAY_OUT}"
+            )
+        outputs = floating(output)
+        if any(torch._C._functorch.is_functorch_wrapped_tensor(y) for y in outputs):
+            return None
+        kept = [y.detach() for y in outputs] if layer.replays else ()
+        if (
+            len(outputs) > 1
+        ):  # one may be computed from another: gradients are read off copies, which only the outside sees
+            output = pytree.tree_map_only(Tensor, Tensor.clone, output)
+            outputs = floating(output)
+        call = Call(
+            layer,
+            *detached(args, kwargs),
+            outputs=kept,
+            num_outputs=len(outputs),
+            random_state=layer.random_state,
+            forward_task=torch._C._current_graph_task_id(),
+        )
+        layer.random_state = None
+        for index, y in enumerate(outputs):
+            if y.requires_grad:
+                surviving_changes_in_place(y).register_hook(partial(self._arrives, call, index, y.shape))
+        return output
+
+    def _arrives(self, call: Call, output: int, shape: Size, grad: Tensor) -> None:
+        if not self.recording:
+            return
+        if torch.is_grad_enabled():
+            raise RuntimeError(
+                "there are no per-example squares under create_graph=True: set engine.recording = False around it"
+            )
+        if call.spent:
+            raise RuntimeError("backward() ran through one graph a second time: add the losses up and call it once")
+        task = torch._C._current_graph_task_id()
+        for p in call.layer.params.values():
+            self._pending.setdefault(p, {})[call] = None
+        call.receive(output, grad.view(shape), task)
+
+    def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
+        if self.recording:
+            self._whole[p] = grad
+
+    def _accumulated(self, p: nn.Parameter) -> None:
+        if not self.recording:
+            return
+        task = torch._C._current_graph_task_id()
+        calls = [call for call in self._pending.pop(p, ()) if call.task == task]
+        if not calls:
+            raise self._unaccounted(p)
+        self.recording = False  # a rule may run its layer again
+        try:
+            with (
+                torch.autocast(p.device.type, enabled=False)
+                if torch.is_autocast_enabled(p.device.type)
+                else nullcontext()
+            ):
+                self._add_squares(p, calls)
+        finally:
+            self.recording = True
+        for call in calls:
+            call.done_with(p)
+
+    def _add_squares(self, p: nn.Parameter, calls: list[Call]) -> None:
+        uses = [(call, use) for call in calls for use in call.gradients(p)]
+        examples = self._count_examples(p, uses)
+        gradients = summed([use for _, use in uses])
+        first_size, _ = next(iter(self._passes.values()))
+        scale = examples**2 / first_size  # so that a single backward pass needs no correction in ``take``
+        squares = gradients.sum_of_squares(scale)
+        if p in self._audits:
+            spread = (squares.sum() / scale).sqrt()
+            self._audit(p, gradients.total(), tolerance=ACCOUNTED * spread + sum(call.rounding() for call in calls))
+        self._squares[p] = self._squares[p].add_(squares) if p in self._squares else squares
+
+    def _count_examples(self, p: nn.Parameter, uses: list[tuple[Call, Gradients]]) -> int:
+        """The size of the minibatch of this backward pass, on which all layers must agree."""
+        call, use = uses[0]
+        this_pass = call.task if call.forward_task == -1 else call.forward_task
+        if self._last_pass.get(p) == this_pass:
+            raise RuntimeError(
+                f"{self._names[p]!r} is shared between checkpointed segments: call checkpoint with use_reentrant=False"
+            )
+        self._last_pass[p] = this_pass
+        size, counted_by = self._passes.setdefault(this_pass, (use.examples, call.layer))
+        for call, use in uses:
+            if use.examples != size:
+                raise ValueError(
+                    f"{call.layer} saw {use.examples} examples, {counted_by} saw {size} in the same backward pass. Every layer must see "
+                    "the examples on the first axis of its input (on the second, if sequence_first=True): flatten [B, T, ...] after the "
+                    f"layer rather than before it, expand positional embeddings to all examples, {WAY_OUT}"
+                )
+        return size
+
+    def _audit(self, p: nn.Parameter, accounted: Tensor, tolerance: Tensor) -> None:
+        """Once for each parameter: its layers must account for its whole gradient."""
+        whole = self._whole[p].to_dense().to(accounted.dtype)
+        if not whole.isfinite().all():
+            return
+        if (whole - accounted).norm() > ACCOUNTED * whole.norm() + tolerance:
+            raise self._unaccounted(p)
+        self._audits.pop(p).remove()
+        self._whole.pop(p)
+
+    def _unaccounted(self, p: nn.Parameter) -> RuntimeError:
+        return RuntimeError(
+            f"the gradient of {self._names[p]!r} does not (or not only) come from calls of the layer that owns it. Is it used elsewhere, as "
+            "in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run with "
+            "engine.recording = False, or was a transposed output of the layer changed in place? "
+            f"Use parameters through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
+        )
+
+
+def surviving_changes_in_place(output: Tensor) -> Tensor:
+    """Where to hook: an in-place operation on a view leaves the view's hooks behind, those of the tensor it reshapes stay."""
+    base = output._base
+    reshapes = base is not None and base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous()
+    return base if reshapes else output  # type: ignore[return-value]

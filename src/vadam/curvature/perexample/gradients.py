@@ -1,0 +1,175 @@
+"""Per-example gradients of one parameter, and the shortest way from them to the sum of their squares.
+
+The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` knows the contributions of
+one use of one parameter: ``of(examples)`` spells some of them out, ``total()`` is Σᵢ cᵢ and ``sum_of_squares(scale)`` is scale · Σᵢ cᵢ².
+The last goes through ``of`` in chunks that fit the cache, unless the structure of the gradients allows a shortcut.
+
+Letters in the shapes: B examples, T positions in an example (time, space, repeated use), O outputs, I inputs.
+"""
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+
+import torch
+from torch import Size, Tensor
+
+CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
+LONG = 2**15  # above this many elements, adding one example's squares at a time beats a reduction over examples
+FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B products of single examples
+
+
+class Gradients:
+    examples: int
+    cost: int  # elements that ``of`` touches for one example
+
+    def of(self, examples: slice) -> Tensor:
+        """cᵢ for some examples: [b, *shape of the parameter]."""
+        raise NotImplementedError
+
+    def total(self) -> Tensor:
+        chunks = self._chunks()
+        total = next(chunks).sum(0)
+        for chunk in chunks:
+            total += chunk.sum(0)
+        return total
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        chunks = self._chunks()
+        first = next(chunks)
+        squares = first.square().sum(0).mul_(scale)
+        for chunk in chunks:
+            if squares.numel() > LONG:
+                for c in chunk:
+                    squares.addcmul_(c, c, value=scale)
+            else:
+                squares.add_(chunk.square().sum(0), alpha=scale)
+        return squares
+
+    def _chunks(self) -> Iterator[Tensor]:
+        size = max(1, CHUNK // max(1, self.cost))
+        return (self.of(slice(start, start + size)) for start in range(0, self.examples, size))
+
+
+class Explicit(Gradients):
+    """A vector added at T positions of every example, as biases are, with gradients z there: cᵢ = Σₜ z_it, for z [B, T, *shape]."""
+
+    def __init__(self, z: Tensor):
+        self.z = z
+        self.examples, self.cost = len(z), z.shape[1:].numel()
+
+    def of(self, examples: slice) -> Tensor:
+        return self.z[examples].sum(1) if self.z.shape[1] > 1 else self.z[examples].squeeze(1)
+
+    def total(self) -> Tensor:
+        return self.z.sum((0, 1))
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        return self.of(slice(None)).square().sum(0).mul_(scale)
+
+
+class Outer(Gradients):
+    """A matrix applied to T inputs a of every example, with gradients z at its outputs: cᵢ = Σₜ z_it a_itᵀ.
+
+    z [B, T, O] and a [B, T, I]. For T = 1 the squares separate, Σᵢ cᵢ² = (z²)ᵀ(a²); in general they are a sum over pairs of positions,
+    Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u), which is the shorter way while T is small.
+    """
+
+    def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
+        self.z, self.a = z, a
+        self.shape = shape or Size((z.shape[2], a.shape[2]))
+        self.examples, self.cost = len(z), self.shape.numel()
+
+    def of(self, examples: slice) -> Tensor:
+        return torch.bmm(self.z[examples].transpose(1, 2), self.a[examples]).view(-1, *self.shape)
+
+    def total(self) -> Tensor:
+        return (self.z.flatten(0, 1).T @ self.a.flatten(0, 1)).view(self.shape)
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        positions = self.z.shape[1]
+        if positions > FEW_POSITIONS:
+            return super().sum_of_squares(scale)
+        z, a = self.z.unbind(1), self.a.unbind(1)
+        squares = self.z.new_empty(self.z.shape[2], self.a.shape[2])
+        for t, u in combinations_with_replacement(range(positions), 2):
+            twice = 1 if t == u else 2
+            squares.addmm_((z[t] * z[u]).T, a[t] * a[u], beta=int(t + u > 0), alpha=twice * scale)
+        return squares.view(self.shape)
+
+
+class Rows(Gradients):
+    """A table looked up at T indices per example, with gradients z at the rows read: cᵢ[r] = Σ_{t: index_it = r} z_it.
+
+    index [B, T] and z [B, T, O]. Rows read more than once by one example are added up before the square.
+    """
+
+    def __init__(self, index: Tensor, z: Tensor, rows: int):
+        self.index, self.z, self.rows = index, z, rows
+        self.examples, self.cost = len(z), rows * z.shape[2]
+
+    def of(self, examples: slice) -> Tensor:
+        index, z = self.index[examples], self.z[examples]
+        c = z.new_zeros(len(z), self.rows, z.shape[2])
+        c.flatten(0, 1).index_add_(0, self._keys(index), z.flatten(0, 1))
+        return c
+
+    def total(self) -> Tensor:
+        return self.z.new_zeros(self.rows, self.z.shape[2]).index_add_(0, self.index.flatten(), self.z.flatten(0, 1))
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        read, position = self._keys(self.index).unique(return_inverse=True)
+        c = self.z.new_zeros(len(read), self.z.shape[2]).index_add_(0, position, self.z.flatten(0, 1))
+        squares = self.z.new_zeros(self.rows, self.z.shape[2])
+        return squares.index_add_(0, read % self.rows, c.square_(), alpha=scale)
+
+    def _keys(self, index: Tensor) -> Tensor:
+        """One number for each pair of example and row."""
+        return (index + self.rows * torch.arange(len(index), device=index.device).unsqueeze(1)).flatten()
+
+
+class Stacked(Gradients):
+    """A parameter made of blocks of rows, each with its own gradients, as the joint projection of queries, keys and values."""
+
+    def __init__(self, blocks: Sequence[Gradients]):
+        self.blocks = blocks
+        self.examples, self.cost = blocks[0].examples, sum(block.cost for block in blocks)
+
+    def of(self, examples: slice) -> Tensor:
+        return torch.cat([block.of(examples) for block in self.blocks], dim=1)
+
+    def total(self) -> Tensor:
+        return torch.cat([block.total() for block in self.blocks])
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        return torch.cat([block.sum_of_squares(scale) for block in self.blocks])
+
+
+class Summed(Gradients):
+    """Several uses of one parameter: an example's contributions are added up before they are squared."""
+
+    def __init__(self, uses: Sequence[Gradients]):
+        self.uses = uses
+        self.examples, self.cost = uses[0].examples, max(use.cost for use in uses)
+
+    def of(self, examples: slice) -> Tensor:
+        c = self.uses[0].of(examples)
+        for use in self.uses[1:]:
+            c = c + use.of(examples)
+        return c
+
+    def total(self) -> Tensor:
+        return torch.stack([use.total() for use in self.uses]).sum(0)
+
+
+def summed(uses: Sequence[Gradients]) -> Gradients:
+    """The gradients of several uses together. One matrix used twice is one matrix applied to twice the positions."""
+    if len(uses) == 1:
+        return uses[0]
+    outer = [use for use in uses if isinstance(use, Outer)]
+    if len(outer) < 2:
+        return Summed(uses)
+    joined = Outer(
+        torch.cat([use.z for use in outer], dim=1), torch.cat([use.a for use in outer], dim=1), outer[0].shape
+    )
+    others = [use for use in uses if not isinstance(use, Outer)]
+    return Summed([joined, *others]) if others else joined

@@ -1,0 +1,67 @@
+"""Which modules of a model own the parameters that are followed, and by which rule each gives its per-example gradients."""
+
+from collections.abc import Callable, Collection, Iterator
+
+from torch import nn
+from torch.nn.utils.parametrize import ParametrizationList
+
+from vadam.curvature.perexample.attention import attention
+from vadam.curvature.perexample.call import WAY_OUT, Layer, Rule
+from vadam.curvature.perexample.closed_forms import CLOSED_FORMS
+from vadam.curvature.perexample.recurrent import recurrent, recurrent_cell
+from vadam.curvature.perexample.vmapped import vmapped
+
+REPLAYS: dict[Callable, Rule] = {
+    nn.LSTM.forward: recurrent,
+    nn.GRU.forward: recurrent,
+    nn.RNN.forward: recurrent,
+    nn.LSTMCell.forward: recurrent_cell,
+    nn.GRUCell.forward: recurrent_cell,
+    nn.RNNCell.forward: recurrent_cell,
+    nn.MultiheadAttention.forward: attention,
+}
+TRANSFORMERS = (
+    nn.Transformer,
+    nn.TransformerEncoder,
+    nn.TransformerDecoder,
+    nn.TransformerEncoderLayer,
+    nn.TransformerDecoderLayer,
+)
+
+
+def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool) -> Iterator[Layer]:
+    time_leads = {
+        inner for outer in model.modules() if _is_sequence_first_transformer(outer) for inner in outer.modules()
+    }
+    inside_attention = {m.out_proj for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
+    for name, module in model.named_modules():
+        if module in inside_attention:
+            continue
+        params = {key: p for key, p in _own_parameters(module) if p in followed}
+        if not params:
+            continue
+        if isinstance(module, ParametrizationList):
+            raise ValueError(
+                f"{name!r} is parametrised, its gradients per example are not known: remove the parametrisation, {WAY_OUT}"
+            )
+        rule = _rule_for(module)
+        first = not module.batch_first if hasattr(module, "batch_first") else sequence_first or module in time_leads
+        yield Layer(name, module, params, rule, replays=rule not in CLOSED_FORMS.values(), sequence_first=bool(first))
+
+
+def _rule_for(module: nn.Module) -> Rule:
+    forward = type(module).forward
+    if isinstance(module, nn.MultiheadAttention) and module.bias_k is not None:
+        return vmapped
+    return CLOSED_FORMS.get(forward) or REPLAYS.get(forward) or vmapped
+
+
+def _own_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
+    """Attention reads the parameters of its output map without calling it: they count as its own."""
+    yield from module.named_parameters(recurse=isinstance(module, nn.MultiheadAttention), remove_duplicate=False)
+
+
+def _is_sequence_first_transformer(module: nn.Module) -> bool:
+    if not isinstance(module, TRANSFORMERS):
+        return False
+    return any(not m.batch_first for m in module.modules() if isinstance(m, nn.MultiheadAttention))

@@ -1,0 +1,83 @@
+"""Running a layer once more, written out in its linear maps, to read the gradients at their outputs.
+
+A recurrent layer or an attention layer is one call from outside and many linear maps inside. The per-example gradient of a linear map is
+known in closed form, given its input and the gradient z at its output. So the rule for such a layer computes the layer's output again,
+with every linear map going through a ``LinearMaps``, and one more backward pass through it fills in the z.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import get_device_states, set_device_states
+
+from vadam.curvature.perexample.call import WAY_OUT, Call
+from vadam.curvature.perexample.gradients import Explicit, Gradients, Outer, summed
+
+SAME = 0.05  # relative: far above the rounding of half precision, far below what one dropped unit in a hundred does
+
+
+class Tap(NamedTuple):
+    key: str
+    a: Tensor
+    z: Tensor
+
+
+class LinearMaps:
+    """Applies linear maps to batch-first inputs [B, T, I] or [B, I], and remembers them under the keys given."""
+
+    def __init__(self) -> None:
+        self.taps: list[Tap] = []
+
+    def __call__(self, key: str, a: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        z = F.linear(a, weight, bias)
+        if not z.requires_grad:
+            z.requires_grad_()
+        self.taps.append(Tap(key, a.detach(), z))
+        return z
+
+    def gradients(self, call: Call, outputs: Sequence[Tensor]) -> tuple[dict[str, Gradients], dict[str, Gradients]]:
+        """Per-example gradients of the weights and of the biases, by key, given that the layer's outputs are these again."""
+        check_same(call, outputs, call.outputs)
+        arrived = [(y, call.cast(grad)) for y, grad in zip(outputs, call.output_grads, strict=True) if grad is not None]
+        at_outputs = torch.autograd.grad(
+            [y for y, _ in arrived], [tap.z for tap in self.taps], [grad for _, grad in arrived], materialize_grads=True
+        )
+        weights: dict[str, list[Gradients]] = {}
+        biases: dict[str, list[Gradients]] = {}
+        for (key, a, _), z in zip(self.taps, at_outputs, strict=True):
+            if z.ndim == 2:
+                a, z = a.unsqueeze(1), z.unsqueeze(1)
+            weights.setdefault(key, []).append(Outer(z, a))
+            biases.setdefault(key, []).append(Explicit(z))
+        return {key: summed(uses) for key, uses in weights.items()}, {key: summed(uses) for key, uses in biases.items()}
+
+
+def check_same(call: Call, replayed: Sequence[Tensor], recorded: Sequence[Tensor]) -> None:
+    for index, (new, old) in enumerate(zip(replayed, recorded, strict=True)):
+        if new.shape != old.shape or (call.keeps(index) and (new - old).norm() > SAME * old.norm()):
+            raise RuntimeError(
+                f"{call.layer} gives another output when it runs again on one example at a time: it draws random numbers, keeps state, or "
+                f"mixes the examples. Put its parameters in a small module of their own without these, {WAY_OUT}"
+            )
+
+
+def random_state(args: Any) -> Any:
+    """The state of all generators that a call with these arguments may draw from."""
+    return torch.get_rng_state(), get_device_states(*args)
+
+
+@contextmanager
+def restored(state: Any) -> Iterator[None]:
+    """The random numbers of the original call again; afterwards the generators go on as if nothing had happened."""
+    if state is None:
+        yield
+        return
+    host, (devices, states) = state
+    with torch.random.fork_rng(devices=devices):
+        torch.set_rng_state(host)
+        set_device_states(devices, states)
+        yield

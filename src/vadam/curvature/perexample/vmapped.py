@@ -1,0 +1,100 @@
+"""Per-example gradients of any module: its pull-back, vectorised over the examples, in chunks.
+
+The module runs once more, on every example as a minibatch of one. What it computed for the whole minibatch is known, so a module that
+mixes examples, draws random numbers or keeps state is found out by its different output.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vjp, vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
+
+from vadam.curvature.perexample.call import WAY_OUT, Call, floating
+from vadam.curvature.perexample.gradients import CHUNK, Explicit, Gradients
+from vadam.curvature.perexample.replay import check_same
+
+
+class Vmapped(Gradients):
+    """The gradients of one parameter, computed when they are asked for, a chunk of examples at a time."""
+
+    def __init__(self, pullback: "Pullback", name: str):
+        self.pullback, self.name = pullback, name
+        self.examples, self.cost = pullback.examples, pullback.cost
+
+    def of(self, examples: slice) -> Tensor:
+        return self.pullback(examples)[self.name]
+
+
+class Pullback:
+    def __init__(self, call: Call):
+        self.call = call
+        self.axis = int(call.layer.sequence_first)
+        self.output_grads = [
+            torch.zeros_like(y) if grad is None else grad
+            for y, grad in zip(call.outputs, call.output_grads, strict=True)
+        ]
+        if not call.outputs or any(y.ndim <= self.axis for y in call.outputs):
+            raise call.unbatched(next(iter(call.outputs), torch.empty(())))
+        self.examples = call.outputs[0].shape[self.axis]
+        dtype = next(iter(call.layer.params.values())).dtype
+        leaves, self.structure = pytree.tree_flatten((call.args, call.kwargs))
+        self.leaves = [
+            leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf for leaf in leaves
+        ]
+        self.batched = [
+            isinstance(leaf, Tensor) and leaf.ndim > self.axis and leaf.shape[self.axis] == self.examples
+            for leaf in leaves
+        ]
+        names = {p: name for name, p in reversed(call.layer.params.items())}
+        self.params = {name: p.detach() for p, name in names.items()}
+        self.cost = sum(p.numel() for p in self.params.values()) + sum(
+            t.numel() // self.examples for t in (*self._inputs(), *call.outputs)
+        )
+
+    def __call__(self, examples: slice) -> dict[str, Tensor]:
+        """The gradients of all parameters of the module, for some examples."""
+        narrow = (slice(None),) * self.axis + (examples,)
+        inputs = [t[narrow] for t in self._inputs()]
+        outputs = [t[narrow] for t in self.call.outputs]
+        grads = [t[narrow] for t in self.output_grads]
+        try:
+            with sdpa_kernel(SDPBackend.MATH):  # the one that vmap can see through
+                gradients, replayed = vmap(self._one, in_dims=self.axis, out_dims=(0, self.axis))(inputs, grads)
+        except (RuntimeError, ValueError) as error:
+            raise RuntimeError(
+                f"{self.call.layer} owns parameters and cannot be run example by example ({error}). Put the parameters in a small "
+                f"module of their own, without dropout or other state, {WAY_OUT}"
+            ) from error
+        check_same(self.call, replayed, outputs)
+        return {name: self.call.cast(c) for name, c in gradients.items()}
+
+    def _one(self, inputs: list[Tensor], grads: list[Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
+        """One example, as a minibatch of one: the gradients of the parameters and the outputs."""
+        inputs = [x.unsqueeze(self.axis) for x in inputs]
+
+        def forward(params: dict[str, Tensor]) -> list[Tensor]:
+            args, kwargs = pytree.tree_unflatten(self._leaves_with(inputs), self.structure)
+            return floating(functional_call(self.call.module, params, args, kwargs))
+
+        outputs, pull = vjp(forward, self.params)
+        grads = [g.unsqueeze(self.axis).to(y.dtype) for g, y in zip(grads, outputs, strict=True)]
+        return pull(grads)[0], [y.squeeze(self.axis) for y in outputs]
+
+    def _inputs(self) -> list[Tensor]:
+        return [leaf for leaf, batched in zip(self.leaves, self.batched, strict=True) if batched]
+
+    def _leaves_with(self, inputs: list[Tensor]) -> list[Any]:
+        fresh = iter(inputs)
+        return [next(fresh) if batched else leaf for leaf, batched in zip(self.leaves, self.batched, strict=True)]
+
+
+def vmapped(call: Call) -> dict[str, Gradients]:
+    """Small modules give all their gradients in one sweep; large ones sweep again for each parameter, to hold no more than a chunk."""
+    pullback = Pullback(call)
+    if pullback.examples * pullback.cost > 16 * CHUNK:
+        return {name: Vmapped(pullback, name) for name in pullback.params}
+    gradients = pullback(slice(None))
+    return {name: Explicit(gradients[name].unsqueeze(1)) for name in pullback.params}

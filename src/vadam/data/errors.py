@@ -1,0 +1,17 @@
+"""What can go wrong on the way to a data set."""
+
+
+class UnknownDataset(LookupError):
+    """No data set has this name."""
+
+
+class DataNotAvailable(RuntimeError):
+    """The set is neither in a data folder, nor carried by an installed package, nor could it be downloaded."""
+
+
+class DownloadFailed(DataNotAvailable):
+    """The public address did not deliver the file (not found, no network, connection lost)."""
+
+
+class ChecksumMismatch(ValueError):
+    """A file or package holds something else than the published set: results from it would not be comparable."""

@@ -1,0 +1,1 @@
+"""The rows of the registry, one file per kind of task."""

@@ -1,0 +1,98 @@
+"""Perceptrons by batched matrix products, forward and backward written out.
+
+    Z₁ = W₁ A₀ + b₁,  Aₗ = a(Zₗ),  F = Z_L                        A₀ = xᵀ; columns are examples
+    Δ_L = −∂ log p/∂F,  Δₗ₋₁ = a'(Zₗ₋₁) ∘ (Wₗᵀ Δₗ)
+    ∂/∂Wₗ = Σᵢ wᵢ δₗᵢ aᵀₗ₋₁,ᵢ,   squares: Σᵢ wᵢ δ²ₗᵢ (a²ₗ₋₁,ᵢ)ᵀ
+
+The per-example gradient of a linear layer is an outer product, so its square is the outer product of squares: nothing
+larger than the weights is stored. All samples share the inputs, so the first layer is one product per network. A single
+output is a sum rather than a product of matrices: compiled, it fuses with what stands around it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from vadam.ensemble.engine import Examples
+from vadam.ensemble.layout import Weights
+from vadam.ensemble.losses import LOSSES
+from vadam.ensemble.mlp import Layer
+
+
+@dataclass(frozen=True)
+class BatchedMLP:
+    layers: tuple[Layer, ...]
+    likelihood: str
+
+    def gradients(self, theta: Weights, examples: Examples, *, squares: bool) -> tuple[Weights, Weights]:
+        x, y, weight, tau, keep = examples
+        inputs, activations = self._forward(theta, x, keep)
+        output = activations[-1].transpose(-1, -2)
+        residual = LOSSES[self.likelihood].residual(output, y[:, None], tau[:, None, None, None])
+        delta = (residual * weight[:, None, :, None]).transpose(-1, -2)  # wᵢ δᵢ, [E, S, O, M]
+        size = (weight > 0).sum(-1)[:, None, None, None]  # wᵢ δᵢ² = size (wᵢ δᵢ)²
+        g: Weights = {}
+        h: Weights = {}
+        for i in reversed(range(len(self.layers))):
+            layer, A = self.layers[i], inputs[i]
+            g[layer.weight], g[layer.bias] = _outer(delta, A), delta.sum(-1)
+            if squares:
+                h[layer.weight], h[layer.bias] = size * _outer(delta**2, A**2), (size * delta**2).sum(-1)
+            if i > 0:
+                delta = _transposed_product(theta[layer.weight], delta)
+                if keep:
+                    delta = delta * keep[i].transpose(-1, -2)
+                delta = delta * _slope(layer.activation, activations[i - 1])
+        return g, h
+
+    def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
+        return self._forward(theta, x, keep)[1][-1].transpose(-1, -2)
+
+    def _forward(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...]) -> tuple[list[Tensor], list[Tensor]]:
+        """The input of every layer and the activation after it; the last layer has none, so there it is F."""
+        inputs, activations = [], []
+        A = x.transpose(-1, -2)
+        for i, layer in enumerate(self.layers):
+            if keep:
+                A = (A if A.dim() == 4 else A[:, None]) * keep[i].transpose(-1, -2)
+            inputs.append(A)
+            Z = _product(theta[layer.weight], A) + theta[layer.bias].unsqueeze(-1)
+            A = _activate(self.layers[i + 1].activation, Z) if i + 1 < len(self.layers) else Z
+            activations.append(A)
+        return inputs, activations
+
+
+def _activate(activation: str, Z: Tensor) -> Tensor:
+    return Z.clamp_min(0) if activation == "relu" else Z.tanh()
+
+
+def _slope(activation: str, A: Tensor) -> Tensor:
+    return (A > 0).to(A.dtype) if activation == "relu" else 1 - A**2
+
+
+def _product(W: Tensor, A: Tensor) -> Tensor:
+    """W A, for W [E, S, o, i] and A [E, S, i, M] or, shared by the samples, [E, i, M]."""
+    if A.dim() == 3:
+        E, S, o, i = W.shape
+        return torch.bmm(W.reshape(E, S * o, i), A).view(E, S, o, -1)
+    if W.shape[2] == 1:
+        return (W.transpose(-1, -2) * A).sum(-2, keepdim=True)
+    return W @ A
+
+
+def _transposed_product(W: Tensor, delta: Tensor) -> Tensor:
+    """Wᵀ Δ."""
+    return W.transpose(-1, -2) * delta if W.shape[2] == 1 else W.transpose(-1, -2) @ delta
+
+
+def _outer(delta: Tensor, A: Tensor) -> Tensor:
+    """Δ Aᵀ, the sum over examples of outer products."""
+    if A.dim() == 3:
+        E, S, o, M = delta.shape
+        return torch.bmm(delta.reshape(E, S * o, M), A.transpose(-1, -2)).view(E, S, o, -1)
+    if delta.shape[2] == 1:
+        return (delta * A).sum(-1).unsqueeze(-2)
+    return delta @ A.transpose(-1, -2)

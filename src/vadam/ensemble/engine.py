@@ -1,0 +1,60 @@
+"""What the three engines have in common: gradients and outputs of E networks at S samples of their weights.
+
+``bmm`` does perceptrons by batched matrix products, ``vmap`` any module through ``torch.func``, ``loop`` one network and one
+sample at a time through autograd. They compute the same numbers.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple, Protocol
+
+from torch import Tensor, nn
+
+from vadam.ensemble.layout import Weights
+from vadam.ensemble.losses import LOSSES
+from vadam.ensemble.mlp import MLP, layers_of
+
+
+class Examples(NamedTuple):
+    """A minibatch for each of E networks. ``weight`` is 1/(its size) for an example and 0 for padding."""
+
+    x: Tensor  # [E, M, ...]
+    y: Tensor  # [E, M, O]
+    weight: Tensor  # [E, M]
+    tau: Tensor  # [E], noise precision
+    keep: tuple[Tensor, ...] = ()  # dropout masks, [E, S, M, inputs] for each linear layer
+
+
+class Engine(Protocol):
+    def gradients(self, theta: Weights, examples: Examples, *, squares: bool) -> tuple[Weights, Weights]:
+        """The gradient of Σᵢ wᵢ (−log pᵢ) and, if asked for, Σᵢ wᵢ (∇ −log pᵢ)², of every weight [E, S, ...]."""
+
+    def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
+        """[E, S, M, O] at weights [E, S, ...] and inputs [E, M, ...]."""
+
+
+def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
+    from vadam.ensemble import bmm, loop, vmap
+
+    if likelihood not in LOSSES:
+        raise ValueError(f"likelihood={likelihood!r} is not valid: choose one of {', '.join(map(repr, LOSSES))}")
+    layers = layers_of(network)
+    if name == "auto":
+        name = "bmm" if layers else "vmap"
+    if name == "bmm":
+        if layers is None:
+            raise ValueError(
+                "engine='bmm' is for perceptrons: an nn.Sequential of Linear (with bias) and ReLU or Tanh in turn, or "
+                f"vadam.ensemble.MLP, not {type(network).__name__}; use engine='vmap'"
+            )
+        return bmm.BatchedMLP(layers, likelihood)
+    if name == "vmap":
+        return vmap.VmappedModule(network, likelihood)
+    if name == "loop":
+        return loop.LoopedModule(network, likelihood)
+    raise ValueError(f"engine={name!r} is not valid: choose one of 'auto', 'bmm', 'vmap', 'loop'")
+
+
+def check_dropout(network: nn.Module) -> None:
+    if not isinstance(network, MLP):
+        raise ValueError(f"MCDropout masks the layers of a vadam.ensemble.MLP, not of a {type(network).__name__}")

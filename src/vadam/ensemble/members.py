@@ -1,0 +1,135 @@
+"""A member: one network to train, with its rows of the data and its own numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Member:
+    """Data, rows and hyper-parameters of one network.
+
+    Args:
+        x, y: inputs [n, ...] and targets [n] or [n, O]; classes are numbers from 0. Members may share them: nothing is
+            copied before the training.
+        train, test: row numbers. By default all rows are trained on, and none is tested.
+        seed: of the first weights, the order of the minibatches and all noise.
+        prior_precision: λ of the prior N(0, 1/λ) on every weight.
+        noise_precision: τ of the targets' noise, for targets scaled to variance 1 if the training standardises them.
+        dropout: the rate, for MC-Dropout.
+        lr, epochs: instead of the method's and the training's.
+        num_data: N, if it is not the number of training rows.
+        init: weights to start from, by name; by default what the module's own initialisation draws from the seed.
+    """
+
+    x: Any
+    y: Any
+    train: Sequence[int] | Any | None = None
+    test: Sequence[int] | Any | None = None
+    seed: int = 0
+    prior_precision: float = 1.0
+    noise_precision: float = 1.0
+    dropout: float = 0.0
+    lr: float | None = None
+    num_data: float | None = None
+    epochs: int | None = None
+    init: Mapping[str, Tensor] | None = None
+
+    def check(self, name: str) -> None:
+        n = len(self.x)
+        if n == 0 or len(self.y) != n:
+            raise ValueError(
+                f"{name} has {n} rows of x and {len(self.y)} of y: give as many targets as inputs, at least one"
+            )
+        for field, rows in (("train", self.train), ("test", self.test)):
+            if rows is None:
+                continue
+            rows = torch.as_tensor(rows)
+            if (
+                len(rows) == 0
+                or rows.dtype.is_floating_point
+                or rows.dtype == torch.bool
+                or not 0 <= int(rows.min()) <= int(rows.max()) < n
+            ):
+                raise ValueError(
+                    f"{field}={_short(rows)} of {name} is not valid: give row numbers from 0 to {n - 1}, at least one"
+                )
+        positive = {
+            "noise_precision": self.noise_precision,
+            "num_data": self.num_data,
+            "epochs": self.epochs,
+            "lr": self.lr,
+        }
+        for field, value in positive.items():
+            if value is not None and not 0 < value < math.inf:
+                raise ValueError(f"{field}={value!r} of {name} is not valid: it must be a finite number above 0")
+        if not 0 <= self.prior_precision < math.inf:
+            raise ValueError(
+                f"prior_precision={self.prior_precision!r} of {name} is not valid: it must be a finite number from 0"
+            )
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout={self.dropout!r} of {name} is not valid: the rate goes from 0 to below 1")
+
+    @property
+    def train_rows(self) -> int:
+        return len(self.x) if self.train is None else len(self.train)
+
+
+class Scaling(NamedTuple):
+    """x ↦ (x − x_mean)/x_std, y ↦ (y − y_mean)/y_std, by the training rows; a constant column keeps its scale."""
+
+    x_mean: Tensor
+    x_std: Tensor
+    y_mean: Tensor
+    y_std: Tensor
+
+    @classmethod
+    def of(cls, x: Tensor, y: Tensor, *, inputs: bool, targets: bool) -> Scaling:
+        x_mean, x_std = _mean_and_std(x) if inputs else (torch.zeros_like(x[0]), torch.ones_like(x[0]))
+        y_mean, y_std = _mean_and_std(y) if targets else (torch.zeros_like(y[0]), torch.ones_like(y[0]))
+        return cls(x_mean, x_std, y_mean, y_std)
+
+    def x(self, x: Tensor) -> Tensor:
+        return (x - self.x_mean) / self.x_std
+
+    def y(self, y: Tensor) -> Tensor:
+        return (y - self.y_mean) / self.y_std
+
+
+def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tuple[Tensor, Tensor]:
+    """The inputs and targets of some rows in float64, targets as [n, O], classes one-hot."""
+    x, y = torch.as_tensor(member.x), torch.as_tensor(member.y)
+    if rows is not None:
+        rows = torch.as_tensor(rows).long()
+        x, y = x[rows], y[rows]
+    x, y = x.double(), y.double()
+    if not (x.isfinite().all() and y.isfinite().all()):
+        raise ValueError("x or y holds a value that is not finite: fill or drop these rows first")
+    if likelihood == "categorical":
+        if y.dim() != 1 or bool(((y < 0) | (y >= outputs) | (y != y.round())).any()):
+            raise ValueError(
+                f"classes are whole numbers, one a row, from 0 to {outputs - 1} for a network with {outputs} outputs"
+            )
+        return x, torch.nn.functional.one_hot(y.long(), outputs).double()
+    y = y.unsqueeze(-1) if y.dim() == 1 else y
+    if y.shape[1:] != (outputs,):
+        raise ValueError(f"y has {list(y.shape[1:])} targets a row, but the network has {outputs} outputs")
+    if likelihood == "bernoulli" and not bool(((y == 0) | (y == 1)).all()):
+        raise ValueError("the Bernoulli likelihood takes labels 0 and 1")
+    return x, y
+
+
+def _mean_and_std(values: Tensor) -> tuple[Tensor, Tensor]:
+    std = values.std(0) if len(values) > 1 else torch.zeros_like(values[0])
+    constant = std <= 1e-12 * values.abs().amax(0)  # rounding leaves a constant column a tiny deviation
+    return values.mean(0), torch.where(constant, torch.ones_like(std), std)
+
+
+def _short(rows: Tensor) -> str:
+    return str(rows.tolist()) if len(rows) < 8 else f"{rows[:3].tolist()} … ({len(rows)} rows)"

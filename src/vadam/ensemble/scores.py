@@ -1,0 +1,55 @@
+"""How well a member predicts its test rows, in the original units of the targets.
+
+    rmse                          √(1/n Σᵢ (yᵢ − 1/S Σₛ fₛ(xᵢ))²)
+    log_likelihood                1/n Σᵢ log 1/S Σₛ p(yᵢ | fₛ(xᵢ))        pointwise, as everyone computes it
+    joint_log_likelihood          1/n log 1/S Σₛ Πᵢ p(yᵢ | fₛ(xᵢ))        as the authors of Vadam computed it
+    accuracy                      share of the rows whose most probable class is the right one
+
+A member that diverged has log-likelihoods −inf, rmse inf, accuracy 0.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+from vadam.ensemble import noise
+from vadam.ensemble.losses import LOSSES
+from vadam.ensemble.stack import Stack
+
+WORST = {"rmse": math.inf, "log_likelihood": -math.inf, "joint_log_likelihood": -math.inf, "accuracy": 0.0}
+
+Scores = dict[str, Tensor]
+
+
+def scores(stack: Stack, tests: list[tuple[Tensor, Tensor]], samples: int, *, epoch: int = 0) -> Scores:
+    """One number a member for each score; ``tests`` are standardised inputs and targets, ``epoch`` picks the noise."""
+    key = noise.keys(stack.seeds, [epoch], noise.Stream.EVALUATION)[0]
+    rows = [_scores_of_one(stack[e], x, y, samples, key[e : e + 1]) for e, (x, y) in enumerate(tests)]
+    return {name: torch.tensor([row[name] for row in rows], dtype=torch.float64) for name in rows[0]}
+
+
+def _scores_of_one(stack: Stack, x: Tensor, y: Tensor, samples: int, key: Tensor) -> dict[str, float]:
+    loss = LOSSES[stack.likelihood]
+    f = stack.standardised_outputs(x[None], samples, key)[0].double()  # [S, n, O]
+    y, tau = y.double(), stack.noise_precision.double()
+    y_std = stack.scaling.y_std[0]
+    log_p = loss.log_prob(f, y, tau) - y_std.log().sum()  # [S, n]; a density per original unit
+    log_S = math.log(samples)
+    result = {
+        "log_likelihood": (log_p.logsumexp(0) - log_S).mean(),
+        "joint_log_likelihood": (log_p.sum(1).logsumexp(0) - log_S) / len(y),
+    }
+    if stack.likelihood == "gaussian":
+        result["rmse"] = (((f.mean(0) - y) * y_std) ** 2).mean().sqrt()
+    elif stack.likelihood == "bernoulli":
+        result["accuracy"] = ((f.sigmoid().mean(0) > 0.5) == (y > 0.5)).double().mean()
+    else:
+        result["accuracy"] = (f.softmax(-1).mean(0).argmax(-1) == y.argmax(-1)).double().mean()
+    return {name: _or_worst(name, value.item(), bool(f.isfinite().all())) for name, value in result.items()}
+
+
+def _or_worst(name: str, value: float, finite: bool) -> float:
+    return value if finite and not math.isnan(value) else WORST[name]

@@ -1,0 +1,139 @@
+"""One training step of a stack: sample the weights, take the gradients, apply the rule.
+
+    θₛ ← μ + σ∘εₛ,  s = 1, …, S
+    ĝ ← 1/S Σₛ ĝₛ,  ĥ ← 1/S Σₛ ĥₛ
+    state ← rule(state, ĝ, ĥ)
+
+The same code serves every engine and method. The weights of a member lie end to end, so the state is a few matrices [E, P].
+Compiled, the step is a few fused loops around the matrix products; it is compiled once for all sizes.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from functools import cache
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vadam.ensemble import layout, noise
+from vadam.ensemble.engine import Engine, Examples
+from vadam.ensemble.layout import Shapes, Weights
+from vadam.ensemble.methods import Curvature, Hyper, Method
+from vadam.ensemble.minibatches import Batch
+
+
+class Constants(NamedTuple):
+    """What does not change from step to step, [E] each."""
+
+    lam: Tensor
+    N: Tensor
+    tau: Tensor
+    dropout: Tensor
+
+
+Step = Callable[[Any, Batch, Constants, Shapes], Any]
+
+
+def start(method: Method, mean: Tensor, constants: Constants) -> Any:
+    """The state at the weights ``mean`` [E, P]; the count of steps becomes a tensor, one for each member."""
+    lam, N = constants.lam[:, None], constants.N[:, None]
+    state = method.init(mean, Hyper(lam, lam, N))
+    return state._replace(t=torch.zeros_like(lam)) if hasattr(state, "t") else state
+
+
+def step(method: Method, engine: Engine, state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
+    lam, N, tau, dropout = constants
+    hyper = Hyper(batch.alpha[:, None], lam[:, None], N[:, None])
+    S, M = method.samples, batch.x.shape[1]
+    real = torch.arange(M, device=batch.x.device) < batch.size[:, None]
+    weight = real / batch.size.clamp_min(1)[:, None]
+
+    precision = method.precision(state, hyper)
+    if precision is None:
+        theta, epsilon = points(state.mu, shapes, S), Weights()
+    else:
+        theta, epsilon = gaussian_samples(batch.key, state.mu, precision.rsqrt(), shapes, S)
+    keep = dropout_masks(batch.key, dropout, theta, M) if method.drops_out else ()
+
+    examples = Examples(batch.x, batch.y, weight, tau, keep)
+    g, squares = engine.gradients(theta, examples, squares=method.curvature is Curvature.PER_EXAMPLE_SQUARES)
+    g_hat = layout.joined({name: g[name].mean(1) for name in shapes})
+    if method.curvature is Curvature.PER_EXAMPLE_SQUARES:
+        h_hat = layout.joined({name: squares[name].mean(1) for name in shapes})
+    elif method.curvature is Curvature.REPARAMETERISED:
+        assert precision is not None
+        h_hat = layout.joined({name: (g[name] * epsilon[name]).mean(1) for name in shapes}) * precision.sqrt()
+    else:
+        h_hat = layout.joined({name: (g[name] ** 2).mean(1) for name in shapes})
+
+    updated = method.update(state, g_hat, h_hat, hyper)
+    active = batch.size[:, None] > 0
+    return type(state)(*(torch.where(active, new, old) for new, old in zip(updated, state, strict=True)))
+
+
+def points(mu: Tensor, shapes: Shapes, samples: int) -> Weights:
+    """The mean itself, as if it were S samples."""
+    return {name: w.unsqueeze(1).expand(-1, samples, *w.shape[1:]) for name, w in layout.split(mu, shapes).items()}
+
+
+def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, samples: int) -> tuple[Weights, Weights]:
+    """θ = μ + σ∘ε and ε, [E, S, ...] each."""
+    epsilon = layout.split(noise.normals(key, samples * mu.shape[1], mu.dtype), shapes, samples)
+    mus, sigmas = layout.split(mu, shapes), layout.split(sigma, shapes)
+    theta = {name: mus[name].unsqueeze(1) + sigmas[name].unsqueeze(1) * epsilon[name] for name in shapes}
+    return theta, epsilon
+
+
+def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int) -> tuple[Tensor, ...]:
+    """Masks [E, S, M, inputs] with 0 or 1/(1 − p) for the inputs of every linear layer of a perceptron."""
+    matrices = [W for W in theta.values() if W.dim() == 4]
+    E, S, sizes = len(key), matrices[0].shape[1], [W.shape[-1] for W in matrices]
+    uniform = noise.uniforms(key, M * S * sum(sizes), matrices[0].dtype).view(E, M, S, sum(sizes)).transpose(1, 2)
+    p = rate[:, None, None, None]
+    return tuple(torch.where(u > p, 1 / (1 - p), torch.zeros_like(u)) for u in uniform.split(sizes, dim=-1))
+
+
+def make(method: Method, engine: Engine, *, compiled: bool) -> Step:
+    return _compiled(method, engine) if compiled else _eager(method, engine)
+
+
+def _eager(method: Any, engine: Any) -> Step:
+    def run(state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
+        return step(method, engine, state, batch, constants, shapes)
+
+    return run
+
+
+@cache
+def _compiled(method: Any, engine: Any) -> Step:
+    """The step through ``torch.compile``; where that fails at the first call, the step as it is."""
+    eager = _eager(method, engine)
+    # A code object of its own: torch counts compilations per code object and gives up after a few.
+    parts = (eager.__code__.replace(), eager.__globals__, eager.__name__, eager.__defaults__, eager.__closure__)
+    fast = torch.compile(FunctionType(*parts), fullgraph=True, dynamic=True)
+    chosen: Step | None = None
+
+    def run(state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
+        nonlocal chosen
+        if chosen is None:
+            chosen = fast if _works(fast, state, batch, constants, shapes) else eager
+        return chosen(state, batch, constants, shapes)
+
+    return run
+
+
+def _works(fast: Step, *arguments: Any) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
+            fast(*arguments)
+    except Exception as error:
+        reason = " ".join(str(error).split("\n\n")[0].split())
+        message = f"the step cannot be compiled here, so training is slower ({type(error).__name__}: {reason})"
+        warnings.warn(message, stacklevel=3)
+        return False
+    return True

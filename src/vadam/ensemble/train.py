@@ -1,0 +1,199 @@
+"""Train many networks as one computation.
+
+The members are sorted by length and cut into chunks whose activations fit the cache; a chunk is trained step by step as one
+stack, then scored. Chunks are independent: they run one after the other, so memory does not grow with the number of
+members, or in several single-threaded processes, for small networks faster than one process with several threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+import torch
+from torch import nn
+
+from vadam.ensemble.chunk import Settings, Training, train_chunk
+from vadam.ensemble.engine import check_dropout, choose
+from vadam.ensemble.members import Member
+from vadam.ensemble.methods import Method
+from vadam.ensemble.minibatches import Schedule
+from vadam.ensemble.mlp import layers_of
+from vadam.ensemble.stack import Stack
+
+FLOATS_A_CHUNK = 2**19  # activations of one layer, all members and samples: what fits the cache
+COMPILE_FROM = 200_000  # steps times members: below, compiling takes longer than it saves
+
+Progress = Callable[[int, int], None]
+
+
+def train(
+    members: Sequence[Member],
+    network: nn.Module,
+    method: Method,
+    *,
+    likelihood: str = "gaussian",
+    epochs: int = 40,
+    batch_size: int = 32,
+    standardise: bool = True,
+    schedule: Schedule | None = None,
+    evaluation_samples: int = 100,
+    history: bool = False,
+    keep: bool = True,
+    engine: str = "auto",
+    compiled: bool | None = None,
+    jobs: int = 1,
+    chunk: int | None = None,
+    dtype: torch.dtype = torch.float32,
+    progress: Progress | None = None,
+) -> Training:
+    """Train ``network`` once for each member, and score it on the member's test rows.
+
+    A member's result does not depend on the others, nor on ``jobs`` and ``chunk``.
+
+    Args:
+        members: the networks to train: data, rows and numbers of each.
+        network: the architecture; its weights are not used.
+        method: one of ``vadam.ensemble.methods``, e.g. ``Vadam(lr=0.01, samples=10)``.
+        likelihood: "gaussian", "bernoulli" (labels 0 and 1, one output) or "categorical".
+        epochs, batch_size: passes over a member's rows, and examples a step; the last small minibatch is kept.
+        standardise: the inputs, and real targets, by the member's training rows.
+        schedule: ``schedule(t, T)`` multiplies the learning rate at step t of T.
+        evaluation_samples: samples of the weights for the scores.
+        history: score after every epoch, not only at the end.
+        keep: False drops the posteriors, for cross-validation.
+        engine: "bmm" for perceptrons, "vmap" for other modules, "loop"; "auto" picks one of the first two.
+        compiled: compile the step of "bmm"; None does if there is enough work to pay for it.
+        jobs: processes (needs joblib; a joblib backend chosen outside, such as Dask's, is used).
+        chunk: members a stack; None fills the cache.
+        dtype: of weights and data.
+        progress: called with the number of members done and of all.
+
+    >>> from vadam.ensemble import MLP, Vadam
+    >>> x = torch.linspace(-2, 2, 50).unsqueeze(1)
+    >>> members = [Member(x, x.sin(), noise_precision=100.0, seed=seed) for seed in range(3)]
+    >>> training = train(members, MLP(1, 20, 1, activation="tanh"), Vadam(lr=0.01, samples=4), epochs=5)
+    >>> training.stack.outputs(x, samples=10).shape  # members, samples, rows, outputs
+    torch.Size([3, 10, 50, 1])
+    """
+    members = list(members)
+    _check(members, network, method, likelihood, engine, history)
+    whole = {"epochs": epochs, "batch_size": batch_size, "evaluation_samples": evaluation_samples, "jobs": jobs}
+    for name, value in {**whole, "chunk": 1 if chunk is None else chunk}.items():
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+    settings = Settings(
+        network=network,
+        outputs=_outputs(network, members[0]),
+        method=method,
+        likelihood=likelihood,
+        epochs=epochs,
+        batch_size=batch_size,
+        standardise=standardise,
+        schedule=schedule,
+        evaluation_samples=evaluation_samples,
+        history=history,
+        keep=keep,
+        engine=engine,
+        compiled=False,
+        dtype=dtype,
+    )
+    lengths = [settings.length(member) for member in members]
+    if engine in ("auto", "bmm") and layers_of(network):
+        pays = sum(lengths) >= COMPILE_FROM
+        settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
+    if chunk is None:
+        chunk = min(_fitting(network, method.samples * batch_size), -(-len(members) // jobs))
+    order = sorted(range(len(members)), key=lambda e: -lengths[e])
+    chunks = [order[i : i + chunk] for i in range(0, len(order), chunk)]
+    parts: list[Training] = []
+    for part in _run(jobs, [[members[e] for e in part] for part in chunks], settings):
+        parts.append(part)
+        if progress:
+            progress(sum(len(done.diverged) for done in parts), len(members))
+    return _joined(parts, order)
+
+
+def _run(jobs: int, chunks: list[list[Member]], settings: Settings) -> Iterator[Training]:
+    """The chunks' results, in order."""
+    if jobs == 1:
+        yield from (_single_threaded(members, settings) for members in chunks)
+        return
+    try:
+        import joblib
+    except ImportError as error:
+        raise ImportError(f'jobs={jobs} runs processes through joblib: pip install "vadam[sweep]"') from error
+    parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
+    yield from parallel(joblib.delayed(_single_threaded)(members, settings) for members in chunks)
+
+
+def _single_threaded(members: list[Member], settings: Settings) -> Training:
+    """On one thread if the networks are small: there is nothing to share out, and threads would change the rounding."""
+    threads = torch.get_num_threads()
+    if settings.engine != "bmm":
+        return train_chunk(members, settings)
+    try:
+        torch.set_num_threads(1)
+        # torch.compile treats an axis of length 1 as a case of its own: better two members than to compile again.
+        alone = settings.compiled and len(members) == 1
+        training = train_chunk(members * 2 if alone else members, settings)
+        return _joined([training], [0]) if alone else training
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _joined(parts: list[Training], order: list[int]) -> Training:
+    """The chunks' results as one; position i of the chunks, laid end to end, belongs to member ``order[i]``."""
+    place = [0] * len(order)
+    for i, e in enumerate(order):
+        place[e] = i
+    stacks = [part.stack for part in parts if part.stack is not None]
+    curves = {name: [curve for part in parts for curve in part.history[name]] for name in parts[0].history}
+    return Training(
+        stack=Stack.join(stacks)[place] if stacks else None,
+        scores={name: torch.cat([part.scores[name] for part in parts])[place] for name in parts[0].scores},
+        history={name: [values[i] for i in place] for name, values in curves.items()},
+        diverged=torch.cat([part.diverged for part in parts])[place],
+    )
+
+
+def _check(
+    members: list[Member], network: nn.Module, method: Method, likelihood: str, engine: str, history: bool
+) -> None:
+    if not members:
+        raise ValueError("there is no member to train: give at least one")
+    choose(engine, network, likelihood)
+    if method.drops_out:
+        check_dropout(network)
+    if isinstance(method.samples, bool) or not isinstance(method.samples, int) or method.samples < 1:
+        raise ValueError(f"samples={method.samples!r} is not valid: give a whole number from 1")
+    for e, member in enumerate(members):
+        member.check(f"member {e}")
+        start = getattr(method, "init_precision", None)
+        if method.starts_above_prior and start is not None and start < member.prior_precision:
+            raise ValueError(
+                f"init_precision={start!r} is below prior_precision={member.prior_precision!r} of member {e}: "
+                "the posterior cannot start wider than the prior; leave init_precision out to start at the prior"
+            )
+    tested = sum(member.test is not None for member in members)
+    if tested not in (0, len(members)):
+        raise ValueError(f"{tested} of {len(members)} members have test rows: give them to all members or to none")
+    if history and not tested:
+        raise ValueError("history=True scores the test rows after every epoch, but the members have no test rows")
+
+
+def _outputs(network: nn.Module, member: Member) -> int:
+    """The number of outputs, found by trying one row."""
+    row = torch.as_tensor(member.x)[:1].to(next(network.parameters()).dtype)
+    try:
+        with torch.no_grad():
+            output = network(row)
+    except Exception as error:
+        raise ValueError(f"the network cannot take rows of shape {list(row.shape[1:])}: {error}") from error
+    return 1 if output.dim() == 1 else output.shape[-1]
+
+
+def _fitting(network: nn.Module, rows: int) -> int:
+    """How many members fit, when each runs ``rows`` rows (samples times examples) through its widest layer."""
+    width = max(p.shape[0] for p in network.parameters())
+    return max(1, FLOATS_A_CHUNK // (rows * width))

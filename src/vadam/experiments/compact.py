@@ -1,0 +1,21 @@
+"""Results as compact JSON: tensors and arrays to lists, seven significant digits, no NaN (null instead)."""
+
+import json
+import math
+from typing import Any
+
+
+def compact(value: Any, digits: int = 7) -> Any:
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): compact(item, digits) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [compact(item, digits) for item in value]
+    if isinstance(value, float):
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
+    return value
+
+
+def dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

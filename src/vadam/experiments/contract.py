@@ -1,0 +1,101 @@
+"""What an experiment is, and how it is found by name."""
+
+import difflib
+import importlib
+import importlib.util
+import pkgutil
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from vadam.experiments.config import Config
+    from vadam.experiments.ledger import Claim
+
+PRESETS = ("smoke", "quick", "paper")
+PROTOCOLS = ("authors", "text")
+
+
+class ExperimentError(Exception):
+    """A mistake of the caller, told in words that say what to do."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    name: str
+    artefact: str
+    title: str
+    package: str
+    protocols: tuple[str, ...] = PROTOCOLS
+    aliases: tuple[str, ...] = ()
+    order: int = 0
+
+    def has(self, module: str) -> bool:
+        return importlib.util.find_spec(f"{self.package}.{module}") is not None
+
+    def part(self, module: str) -> ModuleType:
+        return importlib.import_module(f"{self.package}.{module}")
+
+    @property
+    def runnable(self) -> bool:
+        return self.has("run")
+
+    @property
+    def folder(self) -> Path:
+        spec = importlib.util.find_spec(self.package)
+        assert spec is not None
+        assert spec.origin is not None
+        return Path(spec.origin).parent
+
+    @property
+    def readme(self) -> str:
+        path = self.folder / "README.md"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    @property
+    def claims(self) -> "tuple[Claim, ...]":
+        return tuple(self.part("claims").CLAIMS)
+
+    def config(self, preset: str, protocol: str) -> "Config":
+        if not self.runnable:
+            raise ExperimentError(f"{self.name} has its claims declared but cannot be run in this version of vadam.")
+        _one_of("preset", preset, PRESETS)
+        _one_of(f"protocol of {self.name}", protocol, self.protocols)
+        config: Config = self.part("config").preset(preset, protocol)
+        return config
+
+    def cells(self, config: "Config") -> dict[str, float]:
+        cells: dict[str, float] = self.part("run").cells(config)
+        return cells
+
+    def run_cell(self, config: "Config", key: str, work: Any) -> dict[str, Any]:
+        result: dict[str, Any] = self.part("run").run_cell(config, key, work)
+        return result
+
+
+def experiments() -> tuple[Experiment, ...]:
+    """All experiments in this version, in the order of the paper."""
+    package = importlib.import_module("vadam.experiments")
+    found = []
+    for module in pkgutil.iter_modules(package.__path__, "vadam.experiments."):
+        if module.ispkg:
+            experiment = getattr(importlib.import_module(module.name), "EXPERIMENT", None)
+            if experiment is not None:
+                found.append(experiment)
+    return tuple(sorted(found, key=lambda experiment: (experiment.order, experiment.name)))
+
+
+def find(name: str) -> Experiment:
+    """The experiment of that name or alias; an unknown name is answered with the nearest one."""
+    known = {known_as: e for e in experiments() for known_as in (e.name, *e.aliases)}
+    if name in known:
+        return known[name]
+    near = difflib.get_close_matches(name, known, n=1, cutoff=0.4)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise ExperimentError(f"There is no experiment {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+
+
+def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ExperimentError(f"The {what} is one of {', '.join(allowed)}, not {value!r}.")

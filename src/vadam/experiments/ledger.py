@@ -1,0 +1,70 @@
+"""The claims ledger: every claim the paper makes in words, the evidence measured for it, a verdict."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from vadam.experiments.contract import Experiment
+from vadam.experiments.results import Results, read_results
+
+
+class Verdict(StrEnum):
+    SUPPORTED = "supported"
+    NOT_SUPPORTED = "not supported"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    verdict: Verdict
+    text: str
+
+
+def judged(supported: bool, text: str) -> Evidence:
+    return Evidence(Verdict.SUPPORTED if supported else Verdict.NOT_SUPPORTED, text)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``judge`` reads recorded results and says what they show; without it the claim is declared and not run."""
+
+    id: str
+    where: str
+    says: str
+    judge: Callable[[Results], Evidence] | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One row of the ledger."""
+
+    experiment: str
+    artefact: str
+    claim: Claim
+    evidence: Evidence
+    preset: str | None
+
+
+def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
+    return [entry for experiment in experiments for entry in entries(experiment, read_results(root, experiment))]
+
+
+def entries(experiment: Experiment, results: Results) -> list[Entry]:
+    """A smoke run tests the code, not the paper: it leaves the verdict at not run."""
+    presets = {run.preset for run in results.values()} - {"smoke"}
+    judgeable = Results({protocol: run for protocol, run in results.items() if run.preset != "smoke"})
+    preset = next((name for name in ("quick", "paper") if name in presets), None)
+    return [
+        Entry(experiment.name, experiment.artefact, claim, _judge(claim, judgeable, experiment), preset)
+        for claim in experiment.claims
+    ]
+
+
+def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
+    if claim.judge is None or not experiment.runnable:
+        return Evidence(Verdict.NOT_RUN, "This artefact has no recorded run yet.")
+    if set(results) != set(experiment.protocols):
+        missing = ", ".join(protocol for protocol in experiment.protocols if protocol not in results)
+        return Evidence(Verdict.NOT_RUN, f"Run it: vadam reproduce {experiment.name} (missing: {missing} protocol).")
+    return claim.judge(results)

@@ -1,0 +1,63 @@
+"""A stack of E logistic-regression problems over one pool of rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+BIAS_PRECISION = 1e-5
+"""The authors' prior precision of the bias: nearly flat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """``pool`` [R, D], ``labels`` [R] in {0, 1}; member e trains on the rows ``train[e]``, is tested on ``test[e]``.
+
+    ``prior_precision`` is [D]; ``normaliser`` [D] says which prior normalisers the authors count in their ELBO.
+    """
+
+    pool: Tensor
+    labels: Tensor
+    train: Tensor
+    test: Tensor
+    prior_precision: Tensor
+    normaliser: Tensor
+
+    @property
+    def members(self) -> int:
+        return self.train.shape[0]
+
+    @property
+    def num_data(self) -> int:
+        return self.train.shape[1]
+
+    @property
+    def dimension(self) -> int:
+        return self.pool.shape[1]
+
+    def training_set(self, member: int) -> tuple[Tensor, Tensor]:
+        return self.pool[self.train[member]], self.labels[self.train[member]]
+
+    def test_set(self, member: int) -> tuple[Tensor, Tensor]:
+        return self.pool[self.test[member]], self.labels[self.test[member]]
+
+
+def without_bias(
+    X: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64], precision: float
+) -> Problem:
+    D = X.shape[1]
+    rows, labels = torch.as_tensor(X), torch.as_tensor(y)
+    lam = torch.full((D,), precision, dtype=torch.float64)
+    return Problem(rows, labels, torch.as_tensor(train), torch.as_tensor(test), lam, torch.ones_like(lam))
+
+
+def with_bias(
+    X: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64], precision: float
+) -> Problem:
+    """As the authors: a column of ones in front, its weight nearly free, its prior's normaliser not counted."""
+    plain = without_bias(np.column_stack([np.ones(len(X)), X]), y, train, test, precision)
+    lam, normaliser = plain.prior_precision.clone(), plain.normaliser.clone()
+    lam[0], normaliser[0] = BIAS_PRECISION, 0.0
+    return Problem(plain.pool, plain.labels, plain.train, plain.test, lam, normaliser)

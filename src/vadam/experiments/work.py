@@ -1,0 +1,62 @@
+"""What a running cell may ask of its surroundings: the data folder, a progress report, a checkpoint."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from vadam.experiments import atomic
+from vadam.experiments.config import Config
+
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+class Work:
+    """A cell's checkpoint is one safetensors file, replaced atomically, removed once the cell's row is on the disk."""
+
+    def __init__(
+        self,
+        config: Config,
+        key: str,
+        folder: Path,
+        *,
+        data: Path | None = None,
+        report: Callable[[float], None] = lambda fraction: None,
+        checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
+    ) -> None:
+        self.data = data
+        self.report = report
+        self._fingerprint = config.fingerprint
+        self._path = checkpoint_path(folder, key)
+        self._every = checkpoint_every
+        self._last = time.monotonic()
+
+    def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+        """Keeps the state, unless one was kept a moment ago."""
+        if time.monotonic() - self._last < self._every:
+            return
+        header = {"meta": json.dumps(meta), "config": self._fingerprint}
+        atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))
+        self._last = time.monotonic()
+
+    def restore(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The state kept last, or None where the cell starts from its beginning."""
+        if not self._path.exists():
+            return None
+        with safe_open(self._path, framework="pt") as file:
+            header = file.metadata()
+            if header["config"] != self._fingerprint:
+                return None
+            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
+
+    def finish(self) -> None:
+        self._path.unlink(missing_ok=True)
+
+
+def checkpoint_path(folder: Path, key: str) -> Path:
+    return folder / "checkpoints" / f"{key}.safetensors"

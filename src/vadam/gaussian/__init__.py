@@ -1,0 +1,15 @@
+"""Posteriors over the weights of a network.
+
+    q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision        MeanFieldGaussian
+    q(θ) = N(θ | μ, Σ),         Σ⁻¹ = precision        FullGaussian
+    q(θ) = 1/K Σₖ qₖ(θ)                                Mixture
+
+Weights are dictionaries from a parameter's name in its module to a tensor. ``point`` holds the weights that are known
+exactly (trained but not sampled, or frozen): every sample contains them, no density or divergence counts them.
+"""
+
+from vadam.gaussian.full import FullGaussian
+from vadam.gaussian.mean_field import MeanFieldGaussian
+from vadam.gaussian.mixture import Mixture
+
+__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture"]

@@ -1,0 +1,154 @@
+"""One Gaussian over all weights together, with their correlations: for small networks.
+
+q(θ) = N(θ | μ, Σ),  Σ⁻¹ = precision = L Lᵀ,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vadam.gaussian import named
+from vadam.gaussian.mean_field import MeanFieldGaussian
+from vadam.gaussian.named import PriorPrecision, Weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FullGaussian:
+    """``mean`` [D] and ``precision`` [D, D], the weights flat in the order of ``shapes``; the rest as mean-field.
+
+    ``variance`` and ``stddev`` are flat too, samples have names; ``marginals()`` gives mean and deviation by name.
+
+    >>> precision = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
+    >>> post = FullGaussian(torch.zeros(2), precision, {"a": torch.Size([1]), "b": torch.Size([])})
+    >>> {name: draw.shape for name, draw in post.sample(3).items()}
+    {'a': torch.Size([3, 1]), 'b': torch.Size([3])}
+    """
+
+    mean: Tensor
+    precision: Tensor
+    shapes: dict[str, torch.Size]
+    _: KW_ONLY
+    point: Weights = field(default_factory=dict)
+    prior_precision: PriorPrecision | None = None
+
+    def __post_init__(self) -> None:
+        shapes = {name: torch.Size(shape) for name, shape in self.shapes.items()}
+        D = sum(shape.numel() for shape in shapes.values())
+        if self.mean.shape != (D,) or self.precision.shape != (D, D):
+            found = f"{list(self.mean.shape)} and {list(self.precision.shape)}"
+            raise ValueError(
+                f"the shapes hold {D} weights, so mean must be [{D}] and precision [{D}, {D}], not {found}"
+            )
+        named.check_points(self.point, shapes)
+        named.check_prior(self.prior_precision, shapes)
+        own = {"mean": self.mean.detach().clone(), "precision": self.precision.detach().clone(), "shapes": shapes}
+        own |= {"point": named.copied(self.point), "prior_precision": named.copied(self.prior_precision)}
+        for name, value in own.items():
+            object.__setattr__(self, name, value)
+        if bool(torch.linalg.cholesky_ex(self.precision).info):
+            raise ValueError("the precision matrix is not positive definite")
+
+    @classmethod
+    def of(cls, post: MeanFieldGaussian) -> FullGaussian:
+        """A mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
+        mean, precision = post.flat()
+        shapes = named.shapes_of(post.mean)
+        return cls(mean, precision.diag(), shapes, point=post.point, prior_precision=post.prior_precision)
+
+    @cached_property
+    def _cholesky(self) -> Tensor:
+        """The lower-triangular L."""
+        return torch.linalg.cholesky(self.precision)
+
+    @property
+    def _half_log_det(self) -> Tensor:
+        """½ log det Σ⁻¹."""
+        return self._cholesky.diagonal().log().sum()
+
+    @property
+    def covariance(self) -> Tensor:
+        return torch.cholesky_inverse(self._cholesky)
+
+    @property
+    def variance(self) -> Tensor:
+        return self.covariance.diagonal()
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
+
+    @property
+    def num_weights(self) -> int:
+        """How many weights are sampled, D."""
+        return len(self.mean)
+
+    def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
+        """θ = μ + L⁻ᵀε; with ``n``, n draws stacked along a new first axis. Point weights are expanded, not copied."""
+        lead = named.leading(n)
+        epsilon = named.standard_normal((self.num_weights, n or 1), like=self.mean, generator=generator)
+        theta = self.mean + torch.linalg.solve_triangular(self._cholesky.mT, epsilon, upper=True).mT
+        return named.with_points(self._named(theta.reshape(*lead, self.num_weights)), self.point, lead)
+
+    def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
+        """log q(θ), one number for each of the stacked draws."""
+        theta = torch.cat(list(named.flattened(sample, self.shapes, self.point).values()), -1)
+        distance = ((theta - self.mean) @ self._cholesky).square().sum(-1)
+        return self._half_log_det - 0.5 * (self.num_weights * math.log(2 * math.pi) + distance)
+
+    def entropy(self) -> Tensor:
+        """½ log det(2πe Σ)."""
+        return 0.5 * self.num_weights * (1 + math.log(2 * math.pi)) - self._half_log_det
+
+    def kl(self) -> Tensor:
+        """KL(q‖p) to the prior, in closed form."""
+        lam = named.proper(self.prior_precision)
+        zeros = self._named(torch.zeros_like(self.mean))
+        prior = {name: torch.ones_like(zero) * lam[name] for name, zero in zeros.items()}
+        return self.kl_to(FullGaussian.of(MeanFieldGaussian(zeros, prior)))
+
+    def kl_to(self, other: FullGaussian) -> Tensor:
+        """½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P] to the other N(m, P⁻¹)."""
+        if not isinstance(other, FullGaussian):
+            raise TypeError(
+                f"a FullGaussian compares with another, not with {type(other).__name__}: see FullGaussian.of"
+            )
+        if list(self.shapes.items()) != list(other.shapes.items()):
+            raise ValueError(f"the other posterior is over other weights: {dict(self.shapes)} and {dict(other.shapes)}")
+        trace = torch.linalg.solve_triangular(self._cholesky, other._cholesky, upper=False).square().sum()
+        distance = ((self.mean - other.mean) @ other._cholesky).square().sum()
+        return 0.5 * (trace + distance - self.num_weights) + self._half_log_det - other._half_log_det
+
+    def symmetric_kl(self, other: FullGaussian) -> Tensor:
+        """(KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
+        return (self.kl_to(other) + other.kl_to(self)) / 2
+
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """μ [D] and Σ⁻¹ [D, D]."""
+        return self.mean, self.precision
+
+    def marginals(self) -> MeanFieldGaussian:
+        """Each weight by itself: the variances stay, the correlations go."""
+        mean, precision = self._named(self.mean), self._named(1 / self.variance)
+        return MeanFieldGaussian(mean, precision, point=self.point, prior_precision=self.prior_precision)
+
+    def to(self, *args: Any, **kwargs: Any) -> FullGaussian:
+        """The same on another device or in another dtype; the arguments are those of ``Tensor.to``."""
+        point = named.moved(self.point, *args, **kwargs)
+        prior = named.moved(self.prior_precision, *args, **kwargs)
+        mean, precision = self.mean.to(*args, **kwargs), self.precision.to(*args, **kwargs)
+        return FullGaussian(mean, precision, self.shapes, point=point, prior_precision=prior)
+
+    def _named(self, flat: Tensor) -> Weights:
+        parts = flat.split([shape.numel() for shape in self.shapes.values()], dim=-1)
+        lead = flat.shape[:-1]
+        return {name: part.reshape((*lead, *s)) for (name, s), part in zip(self.shapes.items(), parts, strict=True)}
+
+    def __repr__(self) -> str:
+        return f"FullGaussian({self.num_weights:,} weights in {len(self.shapes)} tensors)"

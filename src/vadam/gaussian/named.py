@@ -1,0 +1,124 @@
+"""Dictionaries of named tensors: what the posteriors check, copy, draw and add up in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Weights = dict[str, Tensor]
+Shapes = Mapping[str, torch.Size]
+PriorPrecision = dict[str, float | Tensor]
+
+
+def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in weights.items()}
+
+
+def copied(values: Any) -> Any:
+    """Own copies of the tensors among the values; None stays None."""
+    return _mapped(lambda t: t.detach().clone(), values)
+
+
+def moved(values: Any, *args: Any, **kwargs: Any) -> Any:
+    """``Tensor.to`` of the tensors among the values; None stays None."""
+    return _mapped(lambda t: t.to(*args, **kwargs), values)
+
+
+def _mapped(f: Callable[[Tensor], Tensor], values: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    if values is None:
+        return None
+    return {name: f(value) if isinstance(value, Tensor) else value for name, value in values.items()}
+
+
+def check_names(what: str, found: Iterable[str], expected: Iterable[str]) -> None:
+    found, expected = set(found), set(expected)
+    if missing := sorted(expected - found):
+        raise ValueError(f"{what} lacks {missing[0]!r}: it must name {sorted(expected)}")
+    if unknown := sorted(found - expected):
+        raise ValueError(f"{what} has {unknown[0]!r}, which is not among {sorted(expected)}")
+
+
+def check_shapes(what: str, weights: Mapping[str, Tensor], shapes: Shapes) -> None:
+    check_names(what, weights, shapes)
+    for name, shape in shapes.items():
+        if weights[name].shape != shape:
+            raise ValueError(f"{what} of {name!r} has shape {list(weights[name].shape)}, but it must be {list(shape)}")
+
+
+def check_points(point: Mapping[str, Tensor], sampled: Iterable[str]) -> None:
+    if both := sorted(set(point) & set(sampled)):
+        raise ValueError(f"{both[0]!r} is both sampled and a point: a weight is one or the other")
+
+
+def check_prior(prior_precision: object, shapes: Shapes) -> None:
+    if prior_precision is None:
+        return
+    if not isinstance(prior_precision, Mapping):
+        raise TypeError(
+            f"prior_precision={prior_precision!r} must be a dict from names to λ: dict.fromkeys(mean, λ), or None"
+        )
+    check_names("prior_precision", prior_precision, shapes)
+    for name, value in prior_precision.items():
+        lam = torch.as_tensor(value)
+        if not bool(((lam >= 0) & lam.isfinite()).all()):
+            raise ValueError(f"the prior precision of {name!r} must be finite and at least 0, not {value!r}")
+        last_axes = zip(reversed(lam.shape), reversed(shapes[name]), strict=False)
+        if lam.dim() > len(shapes[name]) or any(size not in (1, full) for size, full in last_axes):
+            raise ValueError(f"the prior precision of {name!r}, {list(lam.shape)}, does not fit {list(shapes[name])}")
+
+
+def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:
+    """The prior precisions, where they define a density."""
+    if prior_precision is None:
+        raise ValueError("this posterior has no prior: build it with prior_precision, or compare with kl_to(other)")
+    for name, value in prior_precision.items():
+        if not bool((torch.as_tensor(value) > 0).all()):
+            raise ValueError(f"KL to an improper prior is infinite: the prior precision of {name!r} is {value!r}")
+    return prior_precision
+
+
+def leading(n: int | None) -> tuple[int, ...]:
+    """The axes that n draws put in front."""
+    if n is not None and n < 1:
+        raise ValueError(
+            f"n={n!r} is not valid: draw at least one sample, or leave n out for one without the extra axis"
+        )
+    return () if n is None else (n,)
+
+
+def standard_normal(shape: tuple[int, ...], *, like: Tensor, generator: torch.Generator | None) -> Tensor:
+    """ε of the dtype and on the device of ``like``, drawn where the generator lives."""
+    device = like.device if generator is None else generator.device
+    return torch.randn(shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
+
+
+def with_points(draws: Weights, point: Weights, lead: tuple[int, ...]) -> Weights:
+    return draws | {name: value.expand((*lead, *value.shape)) for name, value in point.items()}
+
+
+def flattened(sample: Mapping[str, Tensor], shapes: Shapes, point: Mapping[str, Tensor]) -> Weights:
+    """The sampled weights of one draw, or of stacked ones, each as a vector on the last axis."""
+    check_names("the sample", set(sample) - set(point), shapes)
+    vectors = {}
+    for name, shape in shapes.items():
+        lead = sample[name].shape[: sample[name].dim() - len(shape)]
+        if sample[name].shape != (*lead, *shape):
+            raise ValueError(
+                f"the sample of {name!r} has shape {list(sample[name].shape)}, but it must end in {list(shape)}"
+            )
+        vectors[name] = wide(sample[name]).reshape(*lead, shape.numel())
+    return vectors
+
+
+def wide(value: Tensor) -> Tensor:
+    """At least float32: sums over many weights drown in half precision."""
+    return value.to(torch.promote_types(value.dtype, torch.float32))
+
+
+def total(terms: Iterable[Tensor]) -> Tensor:
+    """The sum of terms that may live on several devices."""
+    terms = list(terms)
+    return torch.stack([term.to(terms[0].device) for term in terms]).sum(0) if terms else torch.zeros(())

@@ -1,0 +1,434 @@
+"""What every optimizer of the family shares: drawing weights, taking gradients there, restoring the mean, updating by a rule.
+
+An optimizer names its rule (``vadam.rules``) and maps its arguments to the rule's letters; its estimate of the curvature ĥ is one
+method. Everything else, the three ways of use and the promises that hold in each of them, is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any, ClassVar, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from vadam import curvature, rules
+from vadam.gaussian import MeanFieldGaussian
+from vadam.optim import checks
+from vadam.optim.attach import Attachment
+from vadam.optim.estimate import Estimate, Grads, gradients, norms
+from vadam.optim.noise import draw_seed, standard_normal
+from vadam.optim.resume import Resumable
+from vadam.optim.sample import Sample, storage_dtype
+
+Closure = Callable[[], Any]
+Group = dict[str, Any]
+
+
+class Letters(NamedTuple):
+    """A parameter group in the language of a rule: ``init`` takes scale, ``precision`` tempered, ``update`` tempered and rates."""
+
+    rule: ModuleType
+    scale: dict[str, Any]
+    tempered: dict[str, Any]
+    rates: dict[str, Any]
+
+
+class VariationalOptimizer(Resumable):
+    """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
+
+    #: ĥ is multiplied by c to this power when the gradient is multiplied by c, as by loss scaling or clipping
+    curvature_degree: ClassVar[int] = 2
+    #: whether ĥ is recorded during the backward pass, before the gradient is scaled or clipped
+    records_curvature: ClassVar[bool] = False
+    #: whether the rule makes sense for weights that are not sampled, where ĥ = ĝ∘ĝ; otherwise those are trained by Adam
+    trains_points: ClassVar[bool] = False
+
+    _attachment: Attachment | None
+    _held: str | None  # who opened the sample that the parameters hold: "closure", "context", "loop"
+    _sample: Sample | None  # the sample that the parameters hold
+    _interrupted: Sample | None  # a sample of the loop that eval() has put aside
+    _unpaired_seed: int | None  # of an antithetic pair's first half
+    _base: Grads  # gradients that were there before a closure with several samples
+    _estimate: Estimate
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        defaults: Group,
+        *,
+        samples: int = 1,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        checks.whole("samples", samples, low=1, fix="the number of Monte-Carlo samples a step is a whole number from 1")
+        checks.one_of("nonfinite", nonfinite, ("raise", "skip"))
+        if antithetic and samples % 2:
+            raise ValueError(f"antithetic=True draws pairs, but samples={samples!r} is odd: choose an even number")
+        self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
+        self.skipped_steps = 0
+        self._attachment = None
+        self._forget()
+        super().__init__(params, {"deterministic": False, **defaults})
+
+    # What a subclass says ----------------------------------------------------------------------------------------------------
+
+    def _check(self, group: Group) -> None:
+        """Refuse a parameter group with wrong arguments; fill in those that default to others."""
+        raise NotImplementedError
+
+    def _letters(self, group: Group) -> Letters:
+        """The group's arguments under the names of the rule."""
+        raise NotImplementedError
+
+    def _start(self, group: Group) -> float:
+        """q's precision at the start."""
+        return group["init_precision"]
+
+    def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
+        """ĥ of one sample, given the gradient there: ĝ∘ĝ, also for weights that are not sampled, unless a subclass knows better."""
+        return {p: curvature.magnitude(g) for p, g in grads.items()}
+
+    def _evaluate(self, closure: Closure) -> Any:
+        """Call the closure at the sampled weights; afterwards ``p.grad`` holds the gradient there."""
+        return closure()
+
+    def _captured(self, sample: Sample) -> Grads | None:
+        """ĥ that was recorded during the backward pass of this sample, where it cannot be computed afterwards."""
+        return None
+
+    def _language(self, group: Group) -> Letters:
+        if group["deterministic"] and not self.trains_points:
+            scale = {"N": group["num_data"], "lam": group["prior_precision"]}
+            return Letters(rules.vadam, scale, scale, {"alpha": group["lr"], "gamma1": 0.9, "gamma2": 0.999})
+        return self._letters(group)
+
+    # The three ways of use ---------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def step(self, closure: Closure | None = None) -> Any:
+        """Update mean and precision.
+
+        With a closure: draw ``samples`` weights, call the closure at each (it computes the loss, calls ``backward`` and returns
+        the loss), and return the mean loss. Without one: use the gradients taken since the last step in ``sampled_params()`` or
+        by an attached model.
+        """
+        if self._held == "context":
+            raise RuntimeError("step() inside sampled_params(): leave the block first")
+        if closure is not None:
+            return self._step_with(closure)
+        if self._sample is not None:
+            self._close_sample()
+        try:
+            if self._amp_found_overflow():
+                return self._skip()
+            grads = gradients(list(self._trained()))
+            if not grads:
+                raise RuntimeError("step() without a gradient: call backward() first")
+            if not self._estimate.count and any(True for _ in self._sampled()):
+                raise RuntimeError(
+                    "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
+                    "`with opt.sampled_params():`, or call opt.attach(model) once before training"
+                )
+            squares = {p: curvature.magnitude(g) for p, g in grads.items()}
+            self._update(grads, self._estimate.curvatures(grads) if self._estimate.count else squares)
+        finally:
+            self._forget()
+        return None
+
+    def _step_with(self, closure: Closure) -> Any:
+        self.eval()
+        self._forget()
+        params = list(self._trained())
+        if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
+            self._base = {p: g.clone() for p, g in gradients(params).items()}
+        losses = []
+        try:
+            for _ in range(self.samples):
+                with self._sampling("closure"), torch.enable_grad():
+                    losses.append(self._evaluate(closure))
+            if any(loss is None for loss in losses):
+                return self._skip()
+            grads = gradients(params)
+            if not grads or not self._estimate.count:
+                raise RuntimeError(
+                    "the closure left no gradient on this optimizer's parameters: it must call backward()"
+                )
+            self._update(grads, self._estimate.curvatures(grads))
+        finally:
+            self._forget()
+        return _mean(losses)
+
+    @contextmanager
+    def sampled_params(self) -> Iterator[None]:
+        """Inside, the parameters are one sample from q; outside they are the mean again, whatever happens inside.
+
+        Take the gradient inside. Several blocks before one ``step()`` are several samples: ``p.grad`` is then the mean of their
+        gradients. A block without a backward pass is a plain draw from the posterior and does not count.
+        """
+        if self._held is not None:
+            opened = {
+                "context": "sampled_params()",
+                "closure": "step(closure)",
+                "loop": "a training-mode forward or train()",
+            }
+            way_out = "call opt.step() or opt.eval() first" if self._held == "loop" else "samples cannot be nested"
+            raise RuntimeError(f"the parameters already hold a sample, opened by {opened[self._held]}: {way_out}")
+        with self._sampling("context"):
+            yield
+
+    def attach(self, model: nn.Module) -> VariationalOptimizer:
+        """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
+
+        It also gives the parameters their names, in posteriors and error messages. Returns the optimizer.
+        """
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
+        if not {id(p) for p in model.parameters()} & {id(p) for p in self._all()}:
+            raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
+        self.detach()
+        self._attachment = Attachment(self, model)
+        return self
+
+    def detach(self) -> None:
+        """Undo ``attach``."""
+        self.eval()
+        if self._attachment is not None:
+            self._attachment.remove()
+        self._attachment = None
+
+    def train(self) -> None:
+        """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
+        if self._held is None:
+            self._open_sample("loop")
+
+    def eval(self) -> None:
+        """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
+        if self._held == "loop" and self._sample is not None:
+            self._sample.restore()
+            self._held, self._sample, self._interrupted = None, None, self._sample
+
+    def _before_forward(self, training: bool) -> None:
+        if self._held in ("context", "closure"):
+            return
+        if not training:
+            self.eval()
+        elif torch.is_grad_enabled():
+            self.train()
+
+    def _after_backward(self) -> None:
+        """What an attached model calls when a backward pass has ended: with several samples, the sample has too."""
+        if self._held == "loop" and self._sample is not None:
+            if self.samples > 1:
+                self._close_sample()
+            else:
+                self._sample.norms = norms(gradients(list(self._trained())))
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""
+        if self._held is None:
+            self._forget()
+        super().zero_grad(set_to_none)
+
+    # Samples -----------------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _sampling(self, how: str) -> Iterator[Sample]:
+        self._open_sample(how)
+        assert self._sample is not None
+        try:
+            yield self._sample
+        except BaseException:
+            self._drop_sample()
+            raise
+        self._close_sample()
+
+    @torch.no_grad()
+    def _open_sample(self, how: str) -> None:
+        sample, self._interrupted = self._interrupted or self._draw(), None
+        self._held, self._sample = how, sample
+        try:
+            sample.perturb(self._deviations(sample))
+        except BaseException:
+            self._drop_sample()
+            raise
+
+    def _draw(self) -> Sample:
+        if self.antithetic and self._unpaired_seed is not None:
+            seed, sign, self._unpaired_seed = self._unpaired_seed, -1.0, None
+        else:
+            seed, sign = draw_seed(self.generator), 1.0
+            self._unpaired_seed = seed
+        trained = list(self._trained())
+        self._estimate.make_room(trained, self._base)
+        return Sample(seed, sign, [p for _, p in self._sampled()], trained)
+
+    @torch.no_grad()
+    def _close_sample(self) -> None:
+        sample = self._sample
+        assert sample is not None
+        sample.restore()
+        self._held, self._sample = None, None
+        self._estimate.add(sample, list(self._trained()), self._captured(sample))
+
+    def _drop_sample(self) -> None:
+        if self._sample is not None:
+            self._sample.restore()
+            self._captured(self._sample)
+        self._held, self._sample = None, None
+        self._estimate.put_back()
+
+    def _forget(self) -> None:
+        """Start afresh: no sample, no estimate. The parameters hold the mean already."""
+        self._held = None
+        self._sample = None
+        self._interrupted = None
+        self._unpaired_seed = None
+        self._base = {}
+        self._estimate = Estimate(self.curvature_degree, self._curvatures)
+
+    def _deviations(self, sample: Sample) -> Iterator[Tensor]:
+        """θ − μ = ε/√precision for each sampled parameter."""
+        for (group, p), eps in zip(self._sampled(), self._noise(sample), strict=True):
+            yield eps.mul_(self._sampling_precision(group, p).rsqrt())
+
+    def _noise(self, sample: Sample) -> list[Tensor]:
+        """ε of a sample, a function of its seed."""
+        like = [torch.empty_like(p, dtype=storage_dtype(p)) for p in sample.params]
+        noise = standard_normal(like, sample.seed)
+        return noise if sample.sign > 0 else [eps.neg_() for eps in noise]
+
+    def _sampling_precision(self, group: Group, p: Tensor) -> Tensor:
+        return self._precision(group, p) + group.get("sampling_precision", 0.0)
+
+    # State and update --------------------------------------------------------------------------------------------------------
+
+    def _all(self) -> Iterator[Tensor]:
+        return (p for group in self.param_groups for p in group["params"])
+
+    def _trained(self) -> Iterator[Tensor]:
+        return (p for p in self._all() if p.requires_grad)
+
+    def _sampled(self) -> Iterator[tuple[Group, Tensor]]:
+        return ((g, p) for g in self.param_groups if not g["deterministic"] for p in g["params"] if p.requires_grad)
+
+    def _state(self, group: Group, p: Tensor, mu: Tensor) -> Any:
+        """The rule's state of one parameter, made at its first use."""
+        rule, scale, *_ = self._language(group)
+        stored = self.state[p]
+        if not stored:
+            by_adam = group["deterministic"] and not self.trains_points
+            start = group["prior_precision"] if by_adam else self._start(group)
+            for name, value in rule.init(mu, init_precision=start, **scale)._asdict().items():
+                stored[_KEY.get(name, name)] = torch.zeros((), dtype=torch.float64) if name == "t" else value
+            del stored["mu"]
+        return rule.State(mu, *(stored[_KEY.get(name, name)] for name in rule.State._fields[1:]))
+
+    def _precision(self, group: Group, p: Tensor) -> Tensor:
+        letters = self._language(group)
+        return letters.rule.precision(self._state(group, p, p.detach().to(storage_dtype(p))), **letters.tempered)
+
+    def _update(self, g: Grads, h: Grads) -> None:
+        """Check the estimates, then apply the rule. On an error nothing has changed."""
+        for p in g:
+            if p not in h:
+                raise RuntimeError(
+                    f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
+                    f"attached model, or belong to a group with deterministic=True"
+                )
+        bad = _first_nonfinite(g)
+        if bad is None:
+            self._apply(g, h)
+        elif self.nonfinite == "skip":
+            self._skip()
+        else:
+            raise FloatingPointError(
+                f"the gradient of {self._name(bad)} is not finite. The step was refused, nothing has changed: lower lr, clip the "
+                f"gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
+            )
+
+    def _apply(self, g: Grads, h: Grads) -> None:
+        for group in self.param_groups:
+            rule, _, tempered, rates = self._language(group)
+            for p in group["params"]:
+                if p in g:
+                    state = self._state(group, p, p.detach().to(storage_dtype(p)))
+                    new = rule.update(state, g[p].to(storage_dtype(p)), h[p].to(storage_dtype(p)), **tempered, **rates)
+                    p.copy_(new.mu)
+                    for name in rule.State._fields[1:]:
+                        key = _KEY.get(name, name)
+                        self.state[p][key].copy_(getattr(new, name))
+
+    def _skip(self) -> None:
+        self.skipped_steps += 1
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """Whether GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
+        return self._held == "loop" or self._estimate.count > 0
+
+    def _amp_found_overflow(self) -> bool:
+        """Undo the loss scaling that GradScaler has left to us; True if it found an overflow."""
+        found, scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
+        if found is not None and bool(found):
+            return True
+        if scale is not None:
+            for p in gradients(list(self._trained())):
+                p.grad.div_(scale)  # type: ignore[union-attr]
+        return False
+
+    # What was learned --------------------------------------------------------------------------------------------------------
+
+    @torch.no_grad()
+    def posterior(self, model: nn.Module | None = None) -> MeanFieldGaussian:
+        """A snapshot of q = N(mean, 1/precision), one entry per parameter.
+
+        The names are the model's: of ``model``, or of the attached one, or as given by ``named_parameters()`` to the
+        constructor; otherwise "0", "1", ... in the order of the parameters.
+        """
+        names = self._names(model)
+        mean, precision, prior, point = {}, {}, {}, {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                name = names[id(p)]
+                held = None if self._sample is None else self._sample.mean_of(p)
+                mu = (p.detach() if held is None else held).clone()
+                if group["deterministic"] or not p.requires_grad:
+                    point[name] = mu
+                else:
+                    mean[name], precision[name] = mu, self._precision(group, p).clone()
+                    if "prior_precision" in group:
+                        prior[name] = group["prior_precision"]
+        return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior or None)
+
+    def _names(self, model: nn.Module | None = None) -> dict[int, str]:
+        names = {id(p): str(i) for i, p in enumerate(self._all())}
+        for group in self.param_groups:
+            names |= {id(p): name for p, name in zip(group["params"], group.get("param_names", ()), strict=False)}
+        if self._attachment is not None:
+            names |= self._attachment.names
+        if model is not None:
+            names |= {id(p): name for name, p in model.named_parameters()}
+        return names
+
+    def _name(self, p: Tensor) -> str:
+        return f"parameter {self._names()[id(p)]!r} of shape {tuple(p.shape)}"
+
+
+_KEY = {"t": "step"}  # torch's own name for it, which torch's loading code leaves in the dtype it has
+
+
+def _first_nonfinite(g: Grads) -> Tensor | None:
+    of = norms(g)
+    if not of or bool(torch.stack([norm.to("cpu", torch.float32) for norm in of.values()]).isfinite().all()):
+        return None
+    return next((p for p, norm in of.items() if not norm.isfinite()), None)
+
+
+def _mean(losses: list[Any]) -> Any:
+    if isinstance(losses[0], Tensor):
+        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean()
+    return sum(losses) / len(losses)

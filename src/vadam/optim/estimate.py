@@ -1,0 +1,94 @@
+"""The Monte-Carlo estimates ĝ and ĥ of one step: means over its samples.
+
+ĝ lives in ``p.grad``, where loss scaling, clipping and accumulation expect it: after s samples ``p.grad`` holds the mean of their s
+gradients. ĥ is the mean of each sample's own ĥ. With one sample ĥ is computed at the very end, from the gradient as it then is; what
+had to be computed earlier is rescaled by what happened to the gradient's norm since, so that unscaling and norm clipping act on ĥ
+as they would have acted on the loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from vadam.optim.sample import Sample
+
+Grads = dict[Tensor, Tensor]
+Curvatures = Callable[[Sample, Grads], Grads]
+
+
+class Estimate:
+    def __init__(self, degree: int, curvatures: Curvatures) -> None:
+        self.count = 0
+        self._degree, self._curvatures = degree, curvatures
+        self._last: Sample | None = None
+        self._h: Grads | None = None
+        self._g: Grads = {}
+        self._norms: Grads = {}
+
+    def make_room(self, params: list[Tensor], base: Grads) -> None:
+        """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
+        if self._last is None:
+            return
+        self._g = gradients(params)
+        if self._h is None:
+            self._h = self._curvatures(self._last, self._g)
+        for p in params:
+            p.grad = base[p].clone() if p in base else None
+
+    def put_back(self) -> None:
+        """After a sample that does not count."""
+        for p, g in self._g.items():
+            p.grad = g
+        self._g = {}
+
+    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None) -> None:
+        """After a sample: ``captured`` is what was recorded of its ĥ during the backward pass."""
+        if not sample.has_new_gradient():
+            self.put_back()
+            return
+        self.count += 1
+        self._last = sample
+        if captured is not None or self.count > 1:
+            g = gradients(params)
+            h = {**self._curvatures(sample, g), **(captured or {})}
+            self._h = h if self._h is None else _running_mean(self._h, h, self.count)
+            for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
+                p.grad = mean
+            self._g = {}
+            self._norms = norms(gradients(params)) if sample.norms is None else sample.norms
+
+    def curvatures(self, g: Grads) -> Grads:
+        """ĥ for the gradient as it is now."""
+        assert self._last is not None
+        if self._h is None:
+            return self._curvatures(self._last, g)
+        changed = {p: norm / self._norms[p] for p, norm in norms(g).items() if p in self._norms and self._norms[p] > 0}
+        return {
+            p: h if p not in changed or changed[p] == 1 else h * changed[p] ** self._degree for p, h in self._h.items()
+        }
+
+
+def gradients(params: list[Tensor]) -> Grads:
+    grads = {p: p.grad for p in params if p.grad is not None}
+    if any(g.is_sparse for g in grads.values()):
+        raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
+    return grads
+
+
+def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
+    """The mean of ``count`` values; a parameter that took no part in a sample has the value zero there."""
+
+    def mean_of(p: Tensor) -> Tensor:
+        if p in mean and p in new:
+            return mean[p] + (new[p] - mean[p]) / count
+        return mean[p] * (1 - 1 / count) if p in mean else new[p] / count
+
+    return {p: mean_of(p) for p in {**mean, **new}}
+
+
+def norms(g: Grads) -> Grads:
+    params = [p for p in g if g[p].numel()]
+    return dict(zip(params, torch._foreach_norm([g[p] for p in params]), strict=True)) if params else {}

@@ -1,0 +1,177 @@
+"""FullVON: variational online Newton with a full covariance, for small models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vadam import curvature, rules
+from vadam.gaussian import FullGaussian
+from vadam.optim import checks
+from vadam.optim.base import Closure, Group, Letters, VariationalOptimizer
+from vadam.optim.estimate import Grads
+from vadam.optim.sample import Sample
+
+
+class FullVON(VariationalOptimizer):
+    r"""Variational Online Newton with a full covariance (paper App. D) over all weights, laid end to end.
+
+    Input: α (``lr``), 1 − β (``beta``, the weight of the old), N (``num_data``), λ (``prior_precision``)
+
+    .. code-block:: text
+
+        θ ~ N(μ, Σ),  Σ⁻¹ = N S + λ I
+        ĝ, Ĥ ← minibatch gradient and Hessian of f at θ
+        S₊ ← (1 − β) S + β Ĥ
+        μ ← μ − α (S₊ + λ/N I)⁻¹ (ĝ + λ/N μ)
+
+    The closure returns the loss and does not call ``backward()``. The state has D² numbers: more than ``limit`` weights are
+    refused. All groups share ``lr``, ``beta`` and ``num_data``; the prior precision may differ. The other arguments are those of
+    :class:`vadam.Vadam`.
+    """
+
+    _recorded: Grads | None = None
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-1,
+        beta: float = 0.9,
+        *,
+        num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
+        limit: int = 2000,
+        samples: int = 1,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        checks.whole("limit", limit, low=1, fix="the largest number of weights is a whole number from 1")
+        self.limit = limit
+        defaults = {
+            "lr": lr,
+            "beta": beta,
+            "num_data": num_data,
+            "prior_precision": prior_precision,
+            "init_precision": init_precision,
+        }
+        super().__init__(
+            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
+        )
+        weights = sum(p.numel() for _, p in self._sampled())
+        if weights > limit:
+            raise ValueError(
+                f"FullVON keeps a matrix of {weights} × {weights} numbers, more than limit={limit!r} allows: use VON or VOGN, freeze "
+                f"part of the model, or raise the limit"
+            )
+
+    def _check(self, group: Group) -> None:
+        checks.learning_rate(group)
+        checks.beta(group)
+        checks.num_data(group)
+        checks.prior(group)
+        checks.init_precision(group)
+        for shared in ("lr", "beta", "num_data"):
+            if self.param_groups and group[shared] != self.param_groups[0][shared]:
+                raise ValueError(
+                    f"{shared}={group[shared]!r} differs between groups: FullVON treats all weights as one vector"
+                )
+
+    def _letters(self, group: Group) -> Letters:
+        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
+        return Letters(rules.full_von, scale, scale, {"alpha": group["lr"], "beta": 1 - group["beta"]})
+
+    def step(self, closure: Closure | None = None) -> Any:
+        if closure is None:
+            raise RuntimeError(
+                "FullVON needs step(closure): it differentiates the loss twice, so it must evaluate it itself"
+            )
+        return super().step(closure)
+
+    def _evaluate(self, closure: Closure) -> Any:
+        loss = closure()
+        if not isinstance(loss, Tensor) or not loss.requires_grad:
+            raise TypeError("FullVON's closure returns the loss as a tensor and does not call backward()")
+        sampled = [p for _, p in self._sampled()]
+        points = [p for p in self._trained() if all(p is not q for q in sampled)]
+        gradients = torch.autograd.grad(loss, points, retain_graph=True, allow_unused=True) if points else ()
+        grads, hessian = curvature.hessian(loss, sampled, limit=self.limit)
+        for p, g in [*zip(points, gradients, strict=True), *zip(sampled, grads, strict=True)]:
+            p.grad = g
+        self._recorded = {sampled[0]: hessian}
+        return loss
+
+    def _captured(self, sample: Sample) -> Grads | None:
+        recorded, self._recorded = self._recorded, None
+        return recorded
+
+    def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
+        return {p: curvature.magnitude(g) for p, g in grads.items() if all(p is not q for q in sample.params)}
+
+    # All sampled weights as one vector ---------------------------------------------------------------------------------------
+
+    def _flat(self) -> tuple[Group, list[Tensor], Any, dict[str, Any]]:
+        sampled = list(self._sampled())
+        params = [p for _, p in sampled]
+        group, first = sampled[0]
+        lam = torch.cat([torch.full_like(p, g["prior_precision"]).flatten() for g, p in sampled])
+        mu = torch.cat([p.detach().flatten() for p in params])
+        scale = {"N": group["num_data"], "lam": lam}
+        if "S" not in self.state[first]:
+            start = torch.cat([torch.full_like(p, g["init_precision"]).flatten() for g, p in sampled])
+            self.state[first]["S"] = rules.full_von.init(mu, init_precision=start, **scale).S
+        return group, params, rules.full_von.State(mu, self.state[first]["S"]), scale
+
+    def _deviations(self, sample: Sample) -> Iterator[Tensor]:
+        """θ − μ = L⁻ᵀ ε, where L Lᵀ is the precision."""
+        _, params, state, scale = self._flat()
+        factor, failed = torch.linalg.cholesky_ex(rules.full_von.precision(state, **scale))
+        if failed:
+            raise FloatingPointError(
+                "the precision is no longer positive definite: the loss has negative curvature here. Raise beta (slower curvature) "
+                "or prior_precision, or use VOGN, whose curvature is never negative"
+            )
+        eps = torch.cat([x.flatten() for x in self._noise(sample)])
+        deviation = torch.linalg.solve_triangular(factor.mT, eps.unsqueeze(1), upper=True).squeeze(1)
+        return iter(_split(deviation, params))
+
+    def _update(self, g: Grads, h: Grads) -> None:
+        first = next(p for _, p in self._sampled())
+        self._hessian = h.pop(first)
+        super()._update(g, {p: h.get(p, g[p]) for p in g})
+
+    def _apply(self, g: Grads, h: Grads) -> None:
+        group, params, state, scale = self._flat()
+        rates = self._letters(group).rates
+        flat = torch.cat([g[p].flatten() if p in g else torch.zeros_like(p).flatten() for p in params])
+        new = rules.full_von.update(state, flat, self._hessian, **scale, **rates)
+        state.S.copy_(new.S)
+        for p, mu in zip(params, _split(new.mu, params), strict=True):
+            p.copy_(mu)
+        super()._apply({p: x for p, x in g.items() if all(p is not q for q in params)}, h)
+
+    @torch.no_grad()
+    def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
+        """A snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
+        names = self._names(model)
+        _, params, state, scale = self._flat()
+        return FullGaussian(
+            state.mu.clone(),
+            rules.full_von.precision(state, **scale),
+            {names[id(p)]: p.shape for p in params},
+            point={names[id(p)]: p.detach().clone() for p in self._all() if all(p is not q for q in params)},
+            prior_precision={names[id(p)]: g["prior_precision"] for g, p in self._sampled()},
+        )
+
+    def _check_same_kind(self, state_dict: dict[str, Any]) -> None:
+        shapes = [set(state) for state in state_dict["state"].values()]
+        if any(keys not in ({"S"}, {"m", "s", "step"}) for keys in shapes):
+            raise ValueError("this checkpoint is not of a FullVON")
+
+
+def _split(vector: Tensor, params: list[Tensor]) -> list[Tensor]:
+    return [x.view_as(p) for x, p in zip(vector.split([p.numel() for p in params]), params, strict=True)]

@@ -1,0 +1,47 @@
+"""One draw of the weights: the seed of its noise, the means it put aside, and whether a gradient was taken there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import torch
+from torch import Tensor
+from torch.utils.weak import TensorWeakRef
+
+
+def storage_dtype(p: Tensor) -> torch.dtype:
+    """State and noise of half-precision weights are kept in float32: an average with weight 0.999 does not move in bfloat16."""
+    return torch.float32 if p.dtype in (torch.float16, torch.bfloat16) else p.dtype
+
+
+class Sample:
+    def __init__(self, seed: int, sign: float, params: list[Tensor], watched: Iterable[Tensor]) -> None:
+        self.seed, self.sign, self.params = seed, sign, params
+        self.means: list[Tensor] = []
+        self.norms: dict[Tensor, Tensor] | None = (
+            None  # of the gradients when the backward pass ended, where that is known
+        )
+        # Weakly, so that gradients which the closure clears are freed before new ones are taken.
+        self._before = [(p, None if p.grad is None else (TensorWeakRef(p.grad), p.grad._version)) for p in watched]
+
+    def perturb(self, deviations: Iterable[Tensor]) -> None:
+        """θ = μ + deviation, in place."""
+        for p, deviation in zip(self.params, deviations, strict=True):
+            self.means.append(p.detach().clone())
+            p.add_(deviation) if p.dtype == deviation.dtype else p.copy_(deviation.add_(p))
+
+    @torch.no_grad()
+    def restore(self) -> None:
+        """θ = μ, bit for bit."""
+        for p, mean in zip(self.params, self.means, strict=False):
+            p.copy_(mean)
+        self.means = []
+
+    def mean_of(self, p: Tensor) -> Tensor | None:
+        return next((mean for q, mean in zip(self.params, self.means, strict=False) if q is p), None)
+
+    def has_new_gradient(self) -> bool:
+        def is_new(p: Tensor, before: tuple[TensorWeakRef, int] | None) -> bool:
+            return p.grad is not None and (before is None or before[0]() is not p.grad or before[1] != p.grad._version)
+
+        return any(is_new(p, before) for p, before in self._before)

@@ -1,0 +1,66 @@
+"""VadaGrad: variational optimisation by weight perturbation in AdaGrad."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from vadam import rules
+from vadam.optim import checks
+from vadam.optim.base import Group, Letters, VariationalOptimizer
+
+
+class VadaGrad(VariationalOptimizer):
+    r"""Variational AdaGrad (paper §5, App. F): explores, and ends in a minimum. There is no prior, and the variance never grows.
+
+    Input: α (``lr``), β (``beta``, the weight of the new), s₁ (``init_precision``), N (``num_data``)
+
+    .. code-block:: text
+
+        θ ← μ + σ∘ε,  σ = 1/√(N s)
+        ĝ ← gradient of the objective at θ
+        s ← s + β ĝ∘ĝ
+        μ ← μ − α ĝ/√s
+
+    The paper minimises the objective itself, so N is 1 unless it is given. The other arguments are those of
+    :class:`vadam.Vadam`.
+    """
+
+    trains_points = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-2,
+        beta: float = 1.0,
+        *,
+        init_precision: float,
+        num_data: float = 1,
+        samples: int = 1,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        defaults = {"lr": lr, "beta": beta, "num_data": num_data, "init_precision": init_precision}
+        super().__init__(
+            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
+        )
+
+    def _check(self, group: Group) -> None:
+        checks.learning_rate(group)
+        checks.number(
+            "beta", group["beta"], low=0, fix="beta is the weight of the new squared gradient, above 0, e.g. beta=1.0"
+        )
+        checks.num_data(group)
+        checks.number(
+            "init_precision",
+            group["init_precision"],
+            low=0,
+            fix="q starts with this precision: above 0, e.g. init_precision=1e4",
+        )
+
+    def _letters(self, group: Group) -> Letters:
+        scale = {"N": group["num_data"]}
+        return Letters(rules.vadagrad, scale, scale, {"alpha": group["lr"], "beta": group["beta"]})

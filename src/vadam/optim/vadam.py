@@ -1,0 +1,107 @@
+"""Vadam: variational inference by weight perturbation in Adam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from vadam import rules
+from vadam.optim import checks
+from vadam.optim.base import Group, Letters, VariationalOptimizer
+
+
+class Vadam(VariationalOptimizer):
+    r"""Variational Adam (paper §4, Fig. 1).
+
+    Input: α (``lr``), γ₁, γ₂ (``betas``), N (``num_data``), λ (``prior_precision``), τ (``tau``), f the mean negative log-likelihood
+
+    .. code-block:: text
+
+        θ ← μ + σ∘ε,  σ = 1/√(N s + τλ)                  ε ~ N(0, I)
+        ĝ ← minibatch gradient of f at θ
+        m ← γ₁ m + (1 − γ₁)(ĝ + τλ/N μ)
+        s ← (1 − τ(1 − γ₂)) s + (1 − γ₂) ĝ∘ĝ
+        m̂ ← m/(1 − γ₁ᵗ),  ŝ ← s/(1 − γ₂ᵗ)
+        μ ← μ − α m̂/(√ŝ + τλ/N)
+
+    Args:
+        params: parameters, named parameters, or groups of them. A group may set any of the arguments below that is not marked
+            as common, and ``deterministic=True``: trained, not sampled (for BatchNorm's parameters, for example).
+        lr: the learning rate α.
+        betas: the weights γ₁, γ₂ of the old in the averages of gradient and squared gradient.
+        num_data: the number of training examples N. The loss is the mean over a minibatch; N turns it into the whole.
+        prior_precision: λ of the prior N(0, 1/λ) on every weight. It replaces weight decay.
+        init_precision: q's precision at the start; by default that of the prior.
+        samples: Monte-Carlo samples S per ``step(closure)`` (common).
+        tau: 1 for inference, 0 for optimisation, in between or annealed for what lies between.
+        sampling_precision: added to the precision for sampling only, the constant c of the paper's App. K.
+        antithetic: draw the noise of an even number of samples in pairs ε, −ε (common).
+        generator: where the noise comes from; torch's default generator if not given (common).
+        nonfinite: "raise" refuses a step with a gradient that is not finite, "skip" skips and counts it (common).
+
+    Example:
+        >>> import torch, vadam
+        >>> _ = torch.manual_seed(0)
+        >>> x = torch.linspace(-1, 1, 100).unsqueeze(1)
+        >>> y = 2 * x + 0.1 * torch.randn(100, 1)
+        >>> model = torch.nn.Linear(1, 1)
+        >>> opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=100)
+        >>> def closure():
+        ...     opt.zero_grad()
+        ...     loss = 0.5 * 100 * (model(x) - y).square().mean()   # Gaussian noise of precision 100
+        ...     loss.backward()
+        ...     return loss
+        >>> for _ in range(200):
+        ...     loss = opt.step(closure)
+        >>> post = opt.posterior(model)
+        >>> bool(abs(post.mean["weight"] - 2) < 0.1)
+        True
+    """
+
+    trains_points = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        *,
+        num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
+        samples: int = 1,
+        tau: float = 1.0,
+        sampling_precision: float = 0.0,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "betas": betas,
+            "num_data": num_data,
+            "prior_precision": prior_precision,
+            "init_precision": init_precision,
+            "tau": tau,
+            "sampling_precision": sampling_precision,
+        }
+        super().__init__(
+            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
+        )
+
+    def _check(self, group: Group) -> None:
+        checks.learning_rate(group)
+        checks.betas(group)
+        checks.num_data(group)
+        checks.prior(group)
+        checks.tau(group)
+        checks.sampling_precision(group)
+        checks.init_precision(group)
+
+    def _letters(self, group: Group) -> Letters:
+        gamma1, gamma2 = group["betas"]
+        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
+        rates = {"alpha": group["lr"], "gamma1": gamma1, "gamma2": gamma2}
+        return Letters(rules.vadam, scale, {**scale, "tau": group["tau"]}, rates)

@@ -1,0 +1,127 @@
+"""VOGN: variational online Gauss-Newton, from per-example gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from vadam import curvature, rules
+from vadam.optim import checks
+from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam.optim.estimate import Grads
+from vadam.optim.sample import Sample
+
+
+class VOGN(VariationalOptimizer):
+    r"""Variational Online Gauss-Newton (paper §3.2), with natural momentum (§4) if asked for.
+
+    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``augmentation``),
+    λ (``prior_precision``), τ (``tau``)
+
+    .. code-block:: text
+
+        θ ← μ + σ∘ε,  σ = 1/√(N s + τλ)
+        ĝ ← mean over the minibatch of ∇f_i(θ),  ĥ ← mean of (∇f_i(θ))²
+        s₊ ← (1 − τβ) s + β ĥ
+        μ ← μ − α (ĝ + τλ/N μ)/(s₊ + τλ/N) + γ̄ (s + τλ/N)/(s₊ + τλ/N) ∘ (μ − μ₋)
+
+    Call ``opt.attach(model)`` once: its hooks record the squares during an ordinary backward pass of an ordinary mean loss. Then
+    all three ways of use work as for :class:`vadam.Vadam`, whose arguments not listed here are also these. ``damping`` is added to
+    the denominator of the step. With data augmentation the examples are worth more than their number: ``augmentation`` ρ makes
+    the effective number of data ρN. Several backward passes in one sample count as micro-batches, their losses divided by their
+    number.
+    """
+
+    records_curvature = True
+    _squares: curvature.PerExampleSquares | None = None
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        beta: float = 0.999,
+        *,
+        num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
+        momentum: float = 0.0,
+        damping: float = 0.0,
+        augmentation: float = 1.0,
+        samples: int = 1,
+        tau: float = 1.0,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "beta": beta,
+            "num_data": num_data,
+            "prior_precision": prior_precision,
+            "init_precision": init_precision,
+            "momentum": momentum,
+            "damping": damping,
+            "augmentation": augmentation,
+            "tau": tau,
+        }
+        super().__init__(
+            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
+        )
+
+    def _check(self, group: Group) -> None:
+        checks.learning_rate(group)
+        checks.beta(group)
+        checks.num_data(group)
+        checks.prior(group)
+        checks.tau(group)
+        checks.init_precision(group)
+        checks.momentum(group)
+        checks.damping(group)
+        checks.number(
+            "augmentation", group["augmentation"], low=0, fix="the factor of effective data must be above 0, e.g. 1.0"
+        )
+
+    def _letters(self, group: Group) -> Letters:
+        scale = {"N": group["num_data"] * group["augmentation"], "lam": group["prior_precision"]}
+        rates = {"alpha": group["lr"], "beta": 1 - group["beta"], "damping": group["damping"]}
+        if group["momentum"]:
+            return Letters(
+                rules.natural_momentum, scale, {**scale, "tau": group["tau"]}, {**rates, "gamma": group["momentum"]}
+            )
+        return Letters(rules.vogn, scale, {**scale, "tau": group["tau"]}, rates)
+
+    def attach(self, model: nn.Module) -> VOGN:
+        """As for every optimizer; here it also puts the hooks on the layers that record per-example squares."""
+        super().attach(model)
+        sampled: list[Any] = [p for _, p in self._sampled()]
+        points: list[Any] = self._points()
+        self._squares = curvature.PerExampleSquares(model, params=sampled, exclude=points)
+        return self
+
+    def detach(self) -> None:
+        super().detach()
+        if self._squares is not None:
+            self._squares.remove()
+        self._squares = None
+
+    def _open_sample(self, how: str) -> None:
+        if self._squares is None:
+            raise RuntimeError(
+                "VOGN needs the layers to see per-example gradients: call opt.attach(model) once before training"
+            )
+        super()._open_sample(how)
+        self._squares.recording = True
+
+    def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
+        return {p: curvature.magnitude(grads[p]) for p in self._points() if p in grads}
+
+    def _captured(self, sample: Sample) -> Grads | None:
+        assert self._squares is not None
+        self._squares.recording = False
+        return cast(Grads, self._squares.take())
+
+    def _points(self) -> list[Tensor]:
+        return [p for group in self.param_groups if group["deterministic"] for p in group["params"]]

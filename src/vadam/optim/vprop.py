@@ -1,0 +1,71 @@
+"""Vprop: variational inference by weight perturbation in RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+from vadam import rules
+from vadam.optim import checks
+from vadam.optim.base import Group, Letters, VariationalOptimizer
+
+
+class Vprop(VariationalOptimizer):
+    r"""Variational RMSprop (paper §3.3): Vadam without momentum and without bias correction, one vector of state.
+
+    Input: α (``lr``), 1 − β (``beta``, the weight of the old), N (``num_data``), λ (``prior_precision``), τ (``tau``)
+
+    .. code-block:: text
+
+        θ ← μ + σ∘ε,  σ = 1/√(N s + τλ)
+        ĝ ← minibatch gradient of f at θ
+        s ← (1 − τβ) s + β ĝ∘ĝ
+        μ ← μ − α (ĝ + τλ/N μ)/(√s + τλ/N)
+
+    The other arguments are those of :class:`vadam.Vadam`.
+    """
+
+    trains_points = True
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        beta: float = 0.999,
+        *,
+        num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
+        samples: int = 1,
+        tau: float = 1.0,
+        antithetic: bool = False,
+        generator: torch.Generator | None = None,
+        nonfinite: str = "raise",
+    ) -> None:
+        defaults = {
+            "lr": lr,
+            "beta": beta,
+            "num_data": num_data,
+            "prior_precision": prior_precision,
+            "init_precision": init_precision,
+            "tau": tau,
+        }
+        super().__init__(
+            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
+        )
+
+    def _check(self, group: Group) -> None:
+        checks.learning_rate(group)
+        checks.beta(group)
+        checks.num_data(group)
+        checks.prior(group)
+        checks.tau(group)
+        checks.init_precision(group)
+
+    def _letters(self, group: Group) -> Letters:
+        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
+        return Letters(
+            rules.vprop, scale, {**scale, "tau": group["tau"]}, {"alpha": group["lr"], "beta": 1 - group["beta"]}
+        )

@@ -1,0 +1,124 @@
+"""Posteriors on disk: one safetensors file, with a JSON description in its header. Loading never unpickles.
+
+    tensors     mean/<name>  precision/<name>  point/<name>  prior_precision/<name> (where that is a tensor)
+    header      {"vadam": {"version", "kind", "names" in their order, "point", "prior_precision", "dtype", "config"}}
+
+A full Gaussian has one tensor ``mean`` and one ``precision``; the tensors of a mixture's component k are under ``k/``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as serialized
+from torch import Tensor
+
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+
+VERSION = 1
+Posterior = MeanFieldGaussian | FullGaussian | Mixture
+
+
+class Saved(NamedTuple):
+    """What a file holds."""
+
+    posterior: Posterior
+    config: dict[str, Any]
+
+
+def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str, Any] | None = None) -> None:
+    """Write the posterior, and a ``config`` of JSON values, to ``path``: completely, or not at all."""
+    if not isinstance(posterior, Posterior):
+        raise TypeError(f"save() writes a MeanFieldGaussian, FullGaussian or Mixture, not {type(posterior).__name__}")
+    path = Path(path)
+    description, tensors = _packed(posterior)
+    dtypes = sorted({str(value.dtype).removeprefix("torch.") for value in tensors.values()})
+    try:
+        header = json.dumps({"version": VERSION, **description, "dtype": dtypes, "config": config or {}})
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"config must hold JSON values only (text, numbers, lists, dicts): {error}") from error
+    content = serialized({name: _plain(value) for name, value in tensors.items()}, metadata={"vadam": header})
+    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Saved:
+    """Read ``(posterior, config)`` from a file written by ``save``."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {str(path)!r}")
+    try:
+        with safe_open(path, framework="pt", device=str(device)) as file:
+            metadata = file.metadata() or {}
+            names = file.keys()
+            tensors = {name: file.get_tensor(name) for name in names}
+    except SafetensorError as error:
+        raise ValueError(f"{str(path)!r} is not a safetensors file, or only a part of one: {error}") from error
+    if "vadam" not in metadata:
+        raise ValueError(f"{str(path)!r} is a safetensors file, but holds no posterior written by vadam.save")
+    header = json.loads(metadata["vadam"])
+    if (version := header["version"]) > VERSION:
+        raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads up to {VERSION}: upgrade vadam")
+    try:
+        return Saved(_unpacked(header, tensors), header["config"])
+    except (KeyError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} is damaged: {error!r}") from error
+
+
+def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """A description in JSON values, and the tensors by their names in the file."""
+    if isinstance(post, Mixture):
+        parts = [_packed(component, f"{prefix}{k}/") for k, component in enumerate(post.components)]
+        tensors = {name: value for _, part in parts for name, value in part.items()}
+        return {"kind": "mixture", "components": [description for description, _ in parts]}, tensors
+    tensors = {f"{prefix}point/{name}": value for name, value in post.point.items()}
+    lams = post.prior_precision or {}
+    tensors |= {f"{prefix}prior_precision/{name}": lam for name, lam in lams.items() if isinstance(lam, Tensor)}
+    numbers = {name: None if isinstance(lam, Tensor) else float(lam) for name, lam in lams.items()}
+    description = {"point": list(post.point), "prior_precision": None if post.prior_precision is None else numbers}
+    if isinstance(post, FullGaussian):
+        tensors |= {f"{prefix}mean": post.mean, f"{prefix}precision": post.precision}
+        return {"kind": "full", "shapes": {name: list(s) for name, s in post.shapes.items()}, **description}, tensors
+    tensors |= {f"{prefix}mean/{name}": value for name, value in post.mean.items()}
+    tensors |= {f"{prefix}precision/{name}": value for name, value in post.precision.items()}
+    return {"kind": "mean_field", "names": list(post.mean), **description}, tensors
+
+
+def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: str = "") -> Posterior:
+    """The posterior, its names in the order they had: the order in which a generator's draws go to the weights."""
+    if description["kind"] not in ("mixture", "full", "mean_field"):
+        raise ValueError(f"unknown kind of posterior: {description['kind']!r}")
+    if description["kind"] == "mixture":
+        parts = enumerate(description["components"])
+        return Mixture([_unpacked(part, tensors, f"{prefix}{k}/") for k, part in parts])  # type: ignore[misc]
+    prior = description["prior_precision"]
+    if prior is not None:
+        prior = {
+            name: tensors[f"{prefix}prior_precision/{name}"] if lam is None else lam for name, lam in prior.items()
+        }
+    point = {name: tensors[f"{prefix}point/{name}"] for name in description["point"]}
+    if description["kind"] == "full":
+        shapes = {name: torch.Size(shape) for name, shape in description["shapes"].items()}
+        mean, precision = tensors[f"{prefix}mean"], tensors[f"{prefix}precision"]
+        return FullGaussian(mean, precision, shapes, point=point, prior_precision=prior)
+    means = {name: tensors[f"{prefix}mean/{name}"] for name in description["names"]}
+    precisions = {name: tensors[f"{prefix}precision/{name}"] for name in description["names"]}
+    return MeanFieldGaussian(means, precisions, point=point, prior_precision=prior)
+
+
+def _plain(value: Tensor) -> Tensor:
+    """Contiguous and alone in its memory, as the format asks."""
+    return value.detach().clone(memory_format=torch.contiguous_format)

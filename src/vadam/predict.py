@@ -1,0 +1,216 @@
+"""Predictions with their uncertainty: the network averaged over draws of its weights from the posterior.
+
+    p(y | x) = ∫ p(y | f(x; θ)) q(θ) dθ ≈ 1/S Σₛ p(y | f(x; θₛ)),  θₛ ~ q
+
+A prediction keeps the outputs f(x; θₛ) and answers from them. What more data could still settle (epistemic) is the
+spread of f over the draws; what it could not (aleatoric) is the noise of the likelihood.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from vadam.forward import OutputSampler, WeightSampler, sampled_outputs
+from vadam.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, like_output
+
+
+def predict(
+    model: nn.Module,
+    post: WeightSampler | OutputSampler,
+    x: Any,
+    samples: int = 64,
+    *,
+    likelihood: Likelihood | None = None,
+    batch_size: int | None = None,
+    generator: torch.Generator | None = None,
+    vmap: bool | None = None,
+) -> Prediction:
+    """The prediction at ``x``, with the same ``samples`` draws of the weights for every input.
+
+    ``x``: a tensor, a tuple (the model's arguments), a dict (its keyword arguments), or an iterable of such batches.
+    ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``.
+    ``likelihood``: ``Gaussian`` gives a :class:`Regression`, ``Categorical`` a :class:`Classes`, ``Bernoulli`` a
+    :class:`Binary`; without one the result is a :class:`Regression` of the function values, free of noise.
+    ``batch_size``: cut the inputs; the draws, and with them the result, stay the same.
+    ``vmap``: None tries it where it pays and falls back to one draw at a time; True and False insist.
+
+    The model runs in evaluation mode, without gradients, and is left as it was.
+
+    >>> from vadam.gaussian import MeanFieldGaussian
+    >>> post = MeanFieldGaussian({"weight": torch.ones(1, 1)}, {"weight": torch.full((1, 1), 4.0)})
+    >>> model = nn.Linear(1, 1, bias=False)
+    >>> pred = predict(model, post, torch.tensor([[0.0], [2.0]]), likelihood=Gaussian(noise_precision=1.0))
+    >>> pred.std[0].item()  # at 0 the function is known, so there is only noise
+    1.0
+    """
+    outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
+    if likelihood is None or isinstance(likelihood, Gaussian):
+        return Regression(outputs, likelihood)
+    if isinstance(likelihood, Categorical):
+        return Classes(outputs, likelihood)
+    if isinstance(likelihood, Bernoulli):
+        return Binary(outputs, likelihood)
+    return Prediction(outputs, likelihood)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Prediction:
+    """The outputs ``samples`` [S, B, ...] at S draws of the weights, and what the likelihood makes of them."""
+
+    samples: Tensor
+    likelihood: Likelihood | None = None
+
+    def log_prob_samples(self, y: Tensor) -> Tensor:
+        """log p(yᵢ | xᵢ, θₛ), [S, B]: what ``vadam.metrics.log_likelihood`` and ``joint_log_likelihood`` average."""
+        if self.likelihood is None:
+            raise ValueError(
+                "the probability of targets needs a likelihood: predict(..., likelihood=vadam.Gaussian(τ))"
+            )
+        return torch.stack([self.likelihood.log_prob(output, y) for output in self.samples])
+
+    def log_prob(self, y: Tensor) -> Tensor:
+        """log 1/S Σₛ p(yᵢ | xᵢ, θₛ) for each example."""
+        return _log_mean_exp(self.log_prob_samples(y))
+
+    def joint_log_prob(self, y: Tensor) -> Tensor:
+        """log 1/S Σₛ Πᵢ p(yᵢ | xᵢ, θₛ), one number for all examples together."""
+        return _log_mean_exp(self.log_prob_samples(y).sum(1))
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(
+            f"{type(self).__name__} has no {name!r}: probabilities of classes come from predict(..., likelihood="
+            "vadam.Categorical() or vadam.Bernoulli()), means and intervals from vadam.Gaussian(τ) or no likelihood"
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({len(self.samples)} samples of {list(self.samples.shape[1:])}, {self.likelihood!r})"
+        )
+
+
+class Regression(Prediction):
+    """A mixture of S Gaussians for every output, centred at f(x; θₛ), as wide as the noise."""
+
+    @property
+    def mean(self) -> Tensor:
+        return self.samples.mean(0)
+
+    @property
+    def epistemic(self) -> Tensor:
+        """Standard deviation of the function f(x) over the draws."""
+        return self.samples.std(0, correction=0)
+
+    @property
+    def aleatoric(self) -> Tensor:
+        """Standard deviation of the noise."""
+        if not isinstance(self.likelihood, Gaussian):
+            return torch.zeros_like(self.samples[0])
+        return self.likelihood.noise_std(self.samples[0])
+
+    @property
+    def variance(self) -> Tensor:
+        return self.epistemic**2 + self.aleatoric**2
+
+    @property
+    def std(self) -> Tensor:
+        """Standard deviation of y: epistemic and aleatoric together."""
+        return self.variance.sqrt()
+
+    def cdf(self, y: Tensor) -> Tensor:
+        """P(Y ≤ y) for every output; of targets that follow the prediction these are uniform."""
+        y = like_output(y, self.samples[0])
+        if self.likelihood is None:
+            return (self.samples <= y).to(self.samples.dtype).mean(0)
+        return torch.special.ndtr((y - self.samples) / self.aleatoric).mean(0)
+
+    def quantile(self, q: float | Tensor) -> Tensor:
+        """The y with P(Y ≤ y) = q, of the mixture, not of a Gaussian with its moments; a vector q adds a first axis."""
+        levels = torch.as_tensor(q, dtype=self.samples.dtype, device=self.samples.device)
+        if not bool(((levels > 0) & (levels < 1)).all()) or levels.dim() > 1:
+            raise ValueError(f"q={q!r} is not valid: give a probability between 0 and 1, or a vector of them")
+        if levels.dim():
+            return torch.stack([self.quantile(level) for level in levels])
+        if self.likelihood is None:
+            return _empirical_quantile(self.samples, levels)
+        return self._mixture_quantile(levels)
+
+    def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
+        """Lower and upper end of the central interval that holds y with probability ``level``."""
+        if not 0 < level < 1:
+            raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")
+        return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+
+    def _mixture_quantile(self, q: Tensor) -> Tensor:
+        """Bisection between the smallest and the largest q-quantile of the S components."""
+        shift = self.aleatoric * torch.special.ndtri(q)
+        low, high = self.samples.amin(0) + shift, self.samples.amax(0) + shift
+        for _ in range(torch.finfo(q.dtype).bits):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < q
+            low, high = torch.where(below, middle, low), torch.where(below, high, middle)
+        return (low + high) / 2
+
+
+class Classes(Prediction):
+    """Probabilities of classes, 1/S Σₛ softmax f(x; θₛ). Entropies are in nats."""
+
+    @property
+    def probs(self) -> Tensor:
+        return self._class_probs
+
+    @property
+    def label(self) -> Tensor:
+        """The most probable class."""
+        return self._class_probs.argmax(-1)
+
+    @property
+    def confidence(self) -> Tensor:
+        """The probability of that class."""
+        return self._class_probs.amax(-1)
+
+    @property
+    def entropy(self) -> Tensor:
+        """H[p], the whole uncertainty: expected entropy and mutual information together."""
+        return torch.special.entr(self._class_probs).sum(-1)
+
+    @property
+    def expected_entropy(self) -> Tensor:
+        """1/S Σₛ H[pₛ], the aleatoric part: how unsure each network is."""
+        return torch.special.entr(self._class_log_probs.exp()).sum(-1).mean(0)
+
+    @property
+    def mutual_information(self) -> Tensor:
+        """H[p] − 1/S Σₛ H[pₛ], the epistemic part: how much the networks disagree."""
+        return (self.entropy - self.expected_entropy).clamp(min=0)
+
+    @property
+    def _class_log_probs(self) -> Tensor:
+        return self.likelihood.class_log_probs(self.samples)  # type: ignore[union-attr]
+
+    @property
+    def _class_probs(self) -> Tensor:
+        return self._class_log_probs.exp().mean(0)
+
+
+class Binary(Classes):
+    """Two classes, one output: ``probs`` is P(y = 1), in the shape of the outputs."""
+
+    @property
+    def probs(self) -> Tensor:
+        return self._class_probs[..., 1]
+
+
+def _log_mean_exp(log_p: Tensor) -> Tensor:
+    return log_p.logsumexp(0) - math.log(len(log_p))
+
+
+def _empirical_quantile(samples: Tensor, q: Tensor) -> Tensor:
+    """Linear between the order statistics around q (S − 1); ``torch.quantile`` refuses more than 16 million numbers."""
+    ordered = samples.sort(0).values
+    position = q * (len(samples) - 1)
+    return torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())

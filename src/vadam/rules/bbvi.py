@@ -1,0 +1,64 @@
+"""Black-box variational inference (paper §2, the baseline): Adam on the mean and on the parameter ρ of the standard deviation.
+
+    θ = μ + σ∘ε,  σ = log(1 + e^ρ)
+    ∇_μ (−𝓛/N) = ĝ + λ̃ μ
+    ∇_σ (−𝓛/N) = ĝ∘ε + (λσ − 1/σ)/N
+    ∇_ρ = ∇_σ / (1 + e^−ρ)
+    (μ, ρ) ← Adam(∇_μ, ∇_ρ)
+
+ĥ is the reparameterised curvature ĝ∘ε/σ that VON uses, so ĝ∘ε = ĥσ: stochastic layers are not needed.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import softplus
+
+from vadam.rules.von import Scalar
+
+
+class State(NamedTuple):
+    mu: Tensor
+    rho: Tensor
+    m_mu: Tensor
+    s_mu: Tensor
+    m_rho: Tensor
+    s_rho: Tensor
+    t: Scalar
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    sigma = (torch.zeros_like(mu) + init_precision).rsqrt()
+    zero = torch.zeros_like(mu)
+    return State(mu, sigma + torch.log(-torch.expm1(-sigma)), zero, zero.clone(), zero.clone(), zero.clone(), 0.0)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar) -> Tensor:
+    return softplus(state.rho) ** -2
+
+
+def update(
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    gamma1: Scalar,
+    gamma2: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    eps: Scalar = 1e-8,
+) -> State:
+    mu, rho, m_mu, s_mu, m_rho, s_rho, t = state
+    t = t + 1
+    sigma = softplus(rho)
+    g_mu = g + lam / N * mu
+    g_sigma = h * sigma + (lam * sigma - 1 / sigma) / N
+    g_rho = g_sigma * torch.sigmoid(rho)
+
+    m_mu, s_mu = gamma1 * m_mu + (1 - gamma1) * g_mu, gamma2 * s_mu + (1 - gamma2) * g_mu**2
+    m_rho, s_rho = gamma1 * m_rho + (1 - gamma1) * g_rho, gamma2 * s_rho + (1 - gamma2) * g_rho**2
+    mu = mu - alpha * (m_mu / (1 - gamma1**t)) / ((s_mu / (1 - gamma2**t)).sqrt() + eps)
+    rho = rho - alpha * (m_rho / (1 - gamma1**t)) / ((s_rho / (1 - gamma2**t)).sqrt() + eps)
+    return State(mu, rho, m_mu, s_mu, m_rho, s_rho, t)

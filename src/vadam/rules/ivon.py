@@ -1,0 +1,53 @@
+"""Improved Variational Online Newton (Shen et al. 2024): the successor of VON and Vadam.
+
+    θ ~ N(μ, σ²),  σ⁻² = N (s + λ̃)
+    m ← β₁ m + (1 − β₁) ĝ
+    s₊ = β₂ s + (1 − β₂) ĥ + ½ (1 − β₂)² (s − ĥ)² / (s + λ̃)
+    μ ← μ − α clip((m/(1 − β₁ᵗ) + λ̃ μ) / (s₊ + λ̃), ±ξ)
+
+ĥ is Price's estimate ĝ∘ε/σ. The last term of s₊ is the Riemannian correction: it keeps s₊ + λ̃ positive whatever ĥ is. IVON's own
+names: s is ``hess``, λ̃ is ``weight_decay``, N is ``ess``, ξ is ``clip_radius``.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vadam.rules.von import Scalar
+
+
+class State(NamedTuple):
+    mu: Tensor
+    m: Tensor
+    s: Tensor
+    t: Scalar
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu) + (init_precision - lam) / N, 0.0)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar) -> Tensor:
+    return N * state.s + lam
+
+
+def update(
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    beta1: Scalar,
+    beta2: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    xi: float = float("inf"),
+) -> State:
+    mu, m, s, t = state
+    t = t + 1
+    m = beta1 * m + (1 - beta1) * g
+    s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * (s - h) ** 2 / (s + lam / N)
+    step = (m / (1 - beta1**t) + lam / N * mu) / (s + lam / N)
+    mu = mu - alpha * step.clamp(-xi, xi)
+    return State(mu, m, s, t)

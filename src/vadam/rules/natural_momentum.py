@@ -1,0 +1,50 @@
+"""VON and VOGN with natural momentum (paper §4, App. E).
+
+    s₊ = (1 − τβ) s + β ĥ
+    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃) + γ̄ (s + τλ̃)/(s₊ + τλ̃) ∘ (μ − μ₋)
+
+The vector kept is not μ₋ but u = (s + τλ̃) ∘ (μ − μ₋), the last step in natural coordinates: then u₊ = γ̄ u − α (ĝ + τλ̃ μ) and
+μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vadam.rules import von
+from vadam.rules.von import Scalar
+
+
+class State(NamedTuple):
+    mu: Tensor
+    u: Tensor
+    s: Tensor
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    return State(mu, torch.zeros_like(mu), von.init(mu, init_precision=init_precision, N=N, lam=lam).s)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
+    return N * state.s + tau * lam
+
+
+def update(
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    beta: Scalar,
+    gamma: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    tau: Scalar = 1.0,
+    damping: Scalar = 0.0,
+) -> State:
+    mu, u, s = state
+    s = (1 - tau * beta) * s + beta * h
+    u = gamma * u - alpha * (g + tau * lam / N * mu)
+    mu = mu + u / (s + tau * lam / N + damping)
+    return State(mu, u, s)

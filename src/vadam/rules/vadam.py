@@ -1,0 +1,51 @@
+"""Variational Adam (paper §4, Fig. 1; with ``tau`` §5).
+
+θ ~ N(μ, σ²),  σ⁻² = N s + τλ              line 2: s without bias correction
+m ← γ₁ m + (1 − γ₁)(ĝ + τλ̃ μ)             line 5
+s ← (1 − τ(1 − γ₂)) s + (1 − γ₂) ĥ         line 6, ĥ = ĝ∘ĝ; γ₂ s + (1 − γ₂) ĥ at τ = 1
+m̂ ← m / (1 − γ₁ᵗ),  ŝ ← s / (1 − γ₂ᵗ)      line 7
+μ ← μ − α m̂ / (√ŝ + τλ̃)                    line 8
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from vadam.rules.von import Scalar
+
+
+class State(NamedTuple):
+    mu: Tensor
+    m: Tensor
+    s: Tensor
+    t: Scalar
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu) + (init_precision - lam) / N, 0.0)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
+    return N * state.s + tau * lam
+
+
+def update(
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    gamma1: Scalar,
+    gamma2: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    tau: Scalar = 1.0,
+) -> State:
+    mu, m, s, t = state
+    t = t + 1
+    m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * mu)
+    s = (1 - tau * (1 - gamma2)) * s + (1 - gamma2) * h
+    m_hat, s_hat = m / (1 - gamma1**t), s / (1 - gamma2**t)
+    mu = mu - alpha * m_hat / (s_hat.sqrt() + tau * lam / N)
+    return State(mu, m, s, t)

@@ -1,0 +1,11 @@
+"""Variational Online Gauss-Newton (paper §3.2): VON's update with ĥ = mean_i (∇f_i)², the mean of squared per-example gradients.
+
+    s₊ = (1 − τβ) s + β ĥ
+    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃)
+
+The equations are VON's; what differs is where ĥ comes from, and ĥ ≥ 0 keeps the variance positive without back-tracking.
+"""
+
+from vadam.rules.von import State, init, precision, update
+
+__all__ = ["State", "init", "precision", "update"]

@@ -1,0 +1,60 @@
+"""Variational Online Newton (paper §3.1, App. D; with ``tau`` §5).
+
+    θ ~ N(μ, σ²),  σ⁻² = N (s + τλ̃)
+    s₊ = (1 − τβ) s + β ĥ
+    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃)
+
+ĥ is the diagonal of the Hessian or an estimate of it. It may be negative: ``feasible_beta`` is App. D.1's back-tracking.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+Scalar = float | Tensor
+
+
+class State(NamedTuple):
+    mu: Tensor
+    s: Tensor
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    return State(mu, torch.zeros_like(mu) + (init_precision - lam) / N)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
+    return N * state.s + tau * lam
+
+
+def update(
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    beta: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    tau: Scalar = 1.0,
+    damping: Scalar = 0.0,
+) -> State:
+    mu, s = state
+    s = (1 - tau * beta) * s + beta * h
+    mu = mu - alpha * (g + tau * lam / N * mu) / (s + tau * lam / N + damping)
+    return State(mu, s)
+
+
+def feasible_beta(
+    s: Tensor, h: Tensor, *, beta: Scalar, N: Scalar, lam: Scalar, tau: Scalar = 1.0, delta: float = 0.5
+) -> Tensor:
+    """App. D.1: the largest step β ≤ ``beta`` that keeps every element of s₊ + τλ̃ positive, with a margin 0 < δ < 1.
+
+    s₊ + τλ̃ = (s + τλ̃) + β (ĥ − τs), so only elements with ĥ < τs bound β, and each bounds it by (s + τλ̃) / (τs − ĥ). The
+    paper asks for s₊ > 0, which no β can give from s = 0; what the variance needs is s₊ + τλ̃ > 0.
+    """
+    descent = tau * s - h
+    room = s + tau * lam / N
+    bound = torch.where(beta * descent >= room, delta * room / descent, torch.full_like(s, torch.inf))
+    return torch.clamp(bound.min(), max=beta) if bound.numel() else torch.as_tensor(beta, dtype=s.dtype)

@@ -1,0 +1,26 @@
+import pytest
+import torch
+from torch import nn
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """These tensors are small: more threads only get in each other's way."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def regression():
+    """40 rows, three features, float64."""
+    generator = torch.Generator().manual_seed(0)
+    X = torch.randn(40, 3, generator=generator, dtype=torch.float64)
+    return X, torch.sin(X[:, 0]) + 0.1 * torch.randn(40, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def mlp():
+    """A function that makes new networks 3-4-1."""
+    return lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()

@@ -1,0 +1,42 @@
+import pytest
+import torch
+from torch import nn
+
+from vadam.baselines import DeepEnsemble
+from vadam.likelihoods import Gaussian
+from vadam.predict import predict
+
+
+def test_outputs_are_those_of_the_members(mlp, regression):
+    X, y = regression
+    ensemble = DeepEnsemble(members=4, prior_precision=0.5).fit(mlp, X, y, Gaussian(4.0), epochs=5)
+    expected = torch.stack([member.model(X) for member in ensemble.members]).detach()
+    assert torch.equal(ensemble.outputs(X, samples=64), expected)
+    assert torch.equal(ensemble.outputs((X,)), expected)
+    prediction = predict(ensemble.model, ensemble, X, likelihood=Gaussian(4.0))
+    torch.testing.assert_close(prediction.mean, expected.mean(0))
+    assert (prediction.epistemic > 0).all()
+
+
+def test_members_keep_their_own_buffers(regression):
+    """Batch statistics belong to a member, so weights alone would not do."""
+    X, y = regression
+    ensemble = DeepEnsemble(members=2).fit(
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).double(),
+        X,
+        y,
+        Gaussian(1.0),
+        epochs=2,
+    )
+    means = [member.model[1].running_mean for member in ensemble.members]
+    assert not torch.equal(*means)
+    before = means[0].clone()
+    predict(ensemble.model, ensemble, X)
+    assert torch.equal(ensemble.members[0].model[1].running_mean, before)
+
+
+def test_a_module_is_refused(mlp, regression):
+    with pytest.raises(
+        TypeError, match=r"pass a function that makes one, e.g. lambda: Sequential\(...\), not a module"
+    ):
+        DeepEnsemble().fit(mlp(), *regression, Gaussian(1.0))

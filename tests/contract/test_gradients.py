@@ -1,0 +1,170 @@
+"""What happens to gradients between backward and step acts on the update as it should: scaling, clipping, accumulation, overflow."""
+
+import pytest
+import torch
+from torch.nn.utils import clip_grad_norm_
+
+from specs import SPECS, Problem, Spec, same, snapshot
+
+LOOPS = [pytest.param(spec, way, id=f"{spec}-{way}") for spec in SPECS for way in spec.ways if way != "closure"]
+ROWS = [slice(0, 20), slice(20, 40)]
+
+
+def run(spec: Spec, way: str, body, *, samples: int = 1, steps: int = 3) -> tuple[Problem, object]:
+    problem = Problem()
+    opt = spec.make_for(problem.model, samples=samples, generator=torch.Generator().manual_seed(11))
+    if way == "attach":
+        opt.attach(problem.model)
+    for _ in range(steps):
+        opt.zero_grad()
+        body(problem, opt)
+    return problem, opt
+
+
+def backward(problem: Problem, opt, way: str, scale: float = 1.0) -> None:
+    for _ in range(opt.samples):
+        if way == "context":
+            with opt.sampled_params():
+                (problem.loss() * scale).backward()
+        else:
+            (problem.loss() * scale).backward()
+
+
+def close(a, b, tol: float = 1e-12) -> None:
+    for x, y in zip(a[0].weights() + snapshot(a[1]), b[0].weights() + snapshot(b[1]), strict=True):
+        torch.testing.assert_close(x, y, rtol=tol, atol=tol)
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("spec", "way"), LOOPS)
+def test_norm_clipping_equals_scaling_the_loss(spec: Spec, way: str, samples: int) -> None:
+    """Clipping by norm multiplies ĝ by some c < 1; so does a loss multiplied by c. Both give the same step."""
+    factors = []
+
+    def clipped(problem, opt):
+        backward(problem, opt, way)
+        total = clip_grad_norm_(problem.model.parameters(), 0.05)
+        factors.append(float((0.05 / (total + 1e-6)).clamp(max=1.0)))
+        opt.step()
+
+    a = run(spec, way, clipped, samples=samples)
+    assert max(factors) < 1
+    queue = iter(factors)
+
+    def scaled(problem, opt):
+        backward(problem, opt, way, next(queue))
+        opt.step()
+
+    close(a, run(spec, way, scaled, samples=samples), tol=1e-9)
+
+
+@pytest.mark.parametrize("unscale", [False, True], ids=["step", "unscale_"])
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("spec", "way"), LOOPS)
+def test_grad_scaler_changes_nothing(spec: Spec, way: str, samples: int, unscale: bool) -> None:
+    def plain(problem, opt):
+        backward(problem, opt, way)
+        opt.step()
+
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=1000)
+
+    def scaled(problem, opt):
+        for _ in range(opt.samples):
+            if way == "context":
+                with opt.sampled_params():
+                    scaler.scale(problem.loss()).backward()
+            else:
+                scaler.scale(problem.loss()).backward()
+        if unscale:
+            scaler.unscale_(opt)
+        scaler.step(opt)
+        scaler.update()
+
+    close(run(spec, way, plain, samples=samples), run(spec, way, scaled, samples=samples))
+
+
+@pytest.mark.parametrize(("spec", "way"), LOOPS)
+def test_a_step_that_the_scaler_skips_leaves_the_mean(spec: Spec, way: str) -> None:
+    problem = Problem()
+    opt = spec.make_for(problem.model)
+    if way == "attach":
+        opt.attach(problem.model)
+    scaler = torch.amp.GradScaler("cpu", init_scale=1024.0)
+    weights, state = problem.weights(), None
+    for overflow in (True, False):
+        opt.zero_grad()
+        loss = lambda: problem.loss() * (float("inf") if overflow else 1.0)  # noqa: B023, E731
+        if way == "context":
+            with opt.sampled_params():
+                scaler.scale(loss()).backward()
+        else:
+            scaler.scale(loss()).backward()
+        scaler.step(opt)
+        scaler.update()
+        if overflow:
+            assert same(problem.weights(), weights)
+            assert opt.skipped_steps == 1
+            state = snapshot(opt)
+    assert not same(problem.weights(), weights)
+    assert not same(snapshot(opt), state)
+    assert scaler.get_scale() == 512.0
+
+
+@pytest.mark.parametrize(("spec", "way"), LOOPS)
+def test_accumulation_over_micro_batches_equals_the_whole_batch(spec: Spec, way: str) -> None:
+    """Two halves in one sample, each loss divided by two, are the whole minibatch."""
+
+    def whole(problem, opt):
+        backward(problem, opt, way)
+        opt.step()
+
+    def halves(problem, opt):
+        if way == "context":
+            with opt.sampled_params():
+                for rows in ROWS:
+                    (problem.loss(rows) / 2).backward()
+        else:
+            for rows in ROWS:
+                (problem.loss(rows) / 2).backward()
+        opt.step()
+
+    close(run(spec, way, whole), run(spec, way, halves), tol=1e-11)
+
+
+@pytest.mark.parametrize("spec", [s for s in SPECS if "context" in s.ways], ids=str)
+def test_a_closure_that_does_not_clear_gradients_adds_to_what_is_there(spec: Spec) -> None:
+    """As trainers with accumulation do: the last micro-batch comes through the closure, S samples of it."""
+    problem = Problem()
+    opt = spec.make_for(problem.model, samples=2)
+    marks = []
+
+    def closure():
+        before = [p.grad.clone() for p in problem.model.parameters()]
+        loss = problem.loss()
+        loss.backward()
+        marks.append(before)
+        return loss
+
+    for p in problem.model.parameters():
+        p.grad = torch.full_like(p, 0.25)
+    opt.step(closure)
+    assert all((g == 0.25).all() for before in marks for g in before)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_nonfinite_gradients_are_refused_or_skipped(spec: Spec) -> None:
+    problem = Problem()
+    opt = spec.make_for(problem.model, samples=2)
+    opt._names = lambda model=None, names=opt._names: names(problem.model)
+    problem.step(opt, spec)
+    weights, state = problem.weights(), snapshot(opt)
+    problem.y[0] = float("nan")
+    with pytest.raises(FloatingPointError, match=r"'\d.(weight|bias)' of shape .* is not finite"):
+        problem.step(opt, spec)
+    assert same(problem.weights(), weights)
+    assert same(snapshot(opt), state)
+    opt.nonfinite = "skip"
+    problem.step(opt, spec)
+    assert opt.skipped_steps == 1
+    assert same(problem.weights(), weights)
+    assert same(snapshot(opt), state)

@@ -1,0 +1,372 @@
+"""What the engine collects, and when: minibatches and micro-batches, shared layers, modes, copies, failures."""
+
+import copy
+import gc
+import pickle
+import weakref
+from itertools import combinations
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+from curvature.perexample.oracle import assert_same, loss_fn, squares
+from vadam.curvature import PerExampleSquares, magnitude
+from vadam.curvature.perexample import loop
+from vadam.curvature.perexample.call import Call
+
+N = 5
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+
+
+@pytest.fixture
+def data():
+    torch.manual_seed(1)
+    return torch.randn(N, 3), torch.randn(N)
+
+
+@pytest.mark.parametrize("M", range(1, N + 1))
+def test_unbiased_at_every_batch_size(model, data, M):
+    """The mean over all minibatches of M is the mean of squares over all data: not a statistical test."""
+    x, y = data
+    batches = [list(b) for b in combinations(range(N), M)]
+    mean = {p: torch.zeros_like(p) for p in model.parameters()}
+    for batch in batches:
+        for p, h in squares(model, x[batch], y[batch]).items():
+            mean[p] += h / len(batches)
+    assert_same(mean, loop(model, loss_fn, x, y))
+
+
+def test_one_example_gives_the_gradient_magnitude(model, data):
+    x, y = data
+    h = squares(model, x[:1], y[:1])
+    assert_same(h, {p: magnitude(p.grad) for p in model.parameters()})
+
+
+@pytest.mark.parametrize("sizes", [(5,), (1, 4), (2, 2, 1), (1,) * 5])
+def test_micro_batches_make_up_one_minibatch(model, data, sizes):
+    x, y = data
+    engine = PerExampleSquares(model)
+    for part_x, part_y in zip(x.split(sizes), y.split(sizes), strict=True):
+        (loss_fn(model(part_x), part_y) / len(sizes)).backward()
+    assert_same(engine.take(), loop(model, loss_fn, x, y))
+
+
+def test_micro_batches_that_skip_a_parameter(data):
+    x, y = data
+    torch.manual_seed(0)
+    branches = nn.ModuleList([nn.Linear(3, 2), nn.Linear(3, 2)])
+    engine = PerExampleSquares(branches)
+    for branch, examples in zip(branches, (slice(0, 2), slice(2, 5)), strict=True):
+        (loss_fn(branch(x[examples]), y[examples]) / 2).backward()
+    h = engine.take()
+    for branch, examples in zip(branches, (slice(0, 2), slice(2, 5)), strict=True):
+        share = len(x[examples]) / len(x)  # the other examples have gradient zero
+        assert_same(
+            {p: h[p] for p in branch.parameters()},
+            {p: e * share for p, e in loop(branch, loss_fn, x[examples], y[examples]).items()},
+        )
+
+
+def test_take_starts_afresh(model, data):
+    engine = PerExampleSquares(model)
+    loss_fn(model(data[0]), data[1]).backward()
+    first = engine.take()
+    assert engine.take() == {}
+    loss_fn(model(data[0]), data[1]).backward()
+    assert_same(engine.take(), first, rtol=0)
+
+
+def test_weights_are_read_anew_after_a_change_in_place(data):
+    class Scale(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return (x * self.scale).tanh() * self.scale
+
+    torch.manual_seed(0)
+    model = nn.Sequential(Scale(), nn.Linear(3, 2))
+    engine = PerExampleSquares(model)
+    for _ in range(3):
+        with torch.no_grad():
+            for p in model.parameters():
+                p.add_(torch.randn_like(p))
+        loss_fn(model(data[0]), data[1]).backward()
+        h = engine.take()
+        engine.recording = False
+        assert_same(h, loop(model, loss_fn, *data))
+        engine.recording = True
+
+
+class Siamese(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.embed(x) * self.embed(x.flip(1))
+
+
+def test_a_layer_used_twice_adds_up_before_the_square(data):
+    torch.manual_seed(0)
+    model = Siamese()
+    assert_same(squares(model, *data), loop(model, loss_fn, *data))
+
+
+def test_two_forward_passes_into_one_loss(model, data):
+    x, y = data
+    engine = PerExampleSquares(model)
+    (loss_fn(model(x), y) + loss_fn(model(x.cos()), y)).backward()
+    h = engine.take()
+    engine.remove()
+    both = lambda output, target: loss_fn(output, target) + loss_fn(model(current.cos()), target)  # noqa: E731
+    expected = {p: torch.zeros_like(p) for p in model.parameters()}
+    for i in range(N):
+        current = x[i : i + 1]
+        for p, e in loop(model, both, current, y[i : i + 1]).items():
+            expected[p] += e / N
+    assert_same(h, expected)
+
+
+def test_two_forward_passes_before_two_backward_passes(model, data):
+    x, y = data
+    engine = PerExampleSquares(model)
+    losses = [loss_fn(model(x[:2]), y[:2]) / 2, loss_fn(model(x[2:]), y[2:]) / 2]
+    for loss in losses:
+        loss.backward()
+    assert_same(engine.take(), loop(model, loss_fn, x, y))
+
+
+def test_outputs_that_depend_on_one_another_and_outputs_that_do_not(data):
+    class Several(nn.Module):
+        """hidden is a step on the way to output; by_the_way depends on no parameter and gets its gradient last."""
+
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(3))
+
+        def forward(self, x):
+            hidden = (x * self.weight).tanh()
+            return {"output": hidden * self.weight, "hidden": hidden, "by_the_way": x * 2}
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.before, self.several = nn.Linear(3, 3), Several()
+
+        def forward(self, x):
+            out = self.several(self.before(x))
+            return torch.cat([out["output"] + out["hidden"], out["by_the_way"].sin().cos().exp()], 1)
+
+    torch.manual_seed(0)
+    model = Model()
+    assert_same(squares(model, *data), loop(model, loss_fn, *data))
+
+
+@pytest.mark.parametrize("layer", [nn.Linear(3, 4), nn.LSTM(3, 4, batch_first=True)])
+def test_outputs_changed_in_place(layer):
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.head = layer.double(), nn.Linear(4, 2)
+
+        def forward(self, x):
+            output = self.layer(x)
+            return self.head(F.relu_(output[0] if isinstance(output, tuple) else output))
+
+    torch.manual_seed(0)
+    model, x, y = InPlace(), torch.randn(N, 6, 3), torch.randn(N)
+    assert_same(squares(model, x, y), loop(model, loss_fn, x, y))
+
+
+def test_input_by_keyword(data):
+    class Keyword(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.inner(input=x)
+
+    model = Keyword()
+    assert_same(squares(model, *data), loop(model, loss_fn, *data))
+
+
+def test_frozen_excluded_and_unused_parameters_are_absent(model, data):
+    first, last = model[0], model[2]
+    model.append(nn.Linear(2, 2))  # followed, but skipped in the forward pass below
+    first.bias.requires_grad_(False)
+    engine = PerExampleSquares(model, exclude=[last.weight])
+    loss_fn(model[:3](data[0]), data[1]).backward()
+    h = engine.take()
+    assert set(h) == {first.weight, last.bias}
+    engine.remove()
+    expected = loop(model[:3], loss_fn, *data)
+    assert_same(h, {p: expected[p] for p in h})
+    assert set(squares(model[:3], *data, params=[last.weight])) == {last.weight}
+
+
+def test_nothing_is_recorded_when_not_asked_to(model, data):
+    engine = PerExampleSquares(model)
+    with torch.no_grad():
+        model(data[0])
+    engine.recording = False
+    loss_fn(model(data[0]), data[1]).backward()
+    engine.recording = True
+    assert engine.take() == {}
+    loss_fn(model.eval()(data[0]), data[1])  # no backward pass
+    loss_fn(model.train()(data[0]), data[1]).backward()
+    assert_same(engine.take(), loop(model, loss_fn, *data))
+
+
+def test_gradients_of_inputs_do_not_count(model, data):
+    """As for adversarial examples: the gradient at x comes from a pass that adds nothing to the parameters' gradients."""
+    x, y = data[0].clone().requires_grad_(), data[1]
+    engine = PerExampleSquares(model)
+    loss = loss_fn(model(x), y)
+    torch.autograd.grad(loss, x, retain_graph=True)
+    torch.autograd.grad(loss_fn(model(x), y), x)
+    loss.backward()
+    assert_same(engine.take(), loop(model, loss_fn, *data))
+
+
+def test_function_transforms_of_the_model_do_not_count(model, data):
+    engine = PerExampleSquares(model)
+    params = dict(model.named_parameters())
+    grad = torch.func.grad(lambda p: loss_fn(torch.func.functional_call(model, p, data[0]), data[1]))
+    torch.func.vmap(lambda x: model(x.unsqueeze(0)))(data[0])
+    assert set(grad(params)) == set(params)
+    assert engine.take() == {}
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing(model, data, reentrant):
+    x = data[0].clone().requires_grad_()
+    model = nn.Sequential(model, nn.Linear(2, 3), nn.Tanh(), nn.Linear(3, 2))
+    engine = PerExampleSquares(model)
+    hidden = checkpoint(model[0], x, use_reentrant=reentrant)
+    loss_fn(checkpoint(model[1:], hidden, use_reentrant=reentrant), data[1]).backward()
+    h = engine.take()
+    engine.remove()
+    assert_same(h, loop(model, loss_fn, *data))
+
+
+def test_failure_in_the_forward_pass(model, data):
+    engine = PerExampleSquares(model)
+    with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
+        nn.Sequential(*model, nn.Linear(9, 1))(data[0])
+    engine.discard()
+    loss_fn(model(data[0]), data[1]).backward()
+    assert_same(engine.take(), loop(model, loss_fn, *data))
+
+
+def test_failure_in_the_backward_pass(model, data):
+    def fail(grad):
+        raise KeyboardInterrupt
+
+    engine = PerExampleSquares(model)
+    hidden = model[0](data[0])
+    hidden.register_hook(fail)
+    with pytest.raises(KeyboardInterrupt):
+        loss_fn(model[2](hidden), data[1]).backward()
+    assert engine.recording
+    engine.discard()
+    loss_fn(model(data[0]), data[1]).backward()
+    assert_same(engine.take(), loop(model, loss_fn, *data))
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_copies_of_the_model_do_not_report(model, data, duplicate):
+    engine = PerExampleSquares(model)
+    twin = duplicate(model)
+    loss_fn(twin(data[0]), data[1]).backward()
+    assert engine.take() == {}
+    h, expected = squares(twin, *data), squares(model, *data)
+    assert_same(h, {ours: expected[theirs] for ours, theirs in zip(twin.parameters(), model.parameters(), strict=True)})
+
+
+def test_the_model_does_not_keep_the_engine_alive(model, data):
+    engine = PerExampleSquares(model)
+    gone = weakref.ref(engine)
+    del engine
+    gc.collect()
+    assert gone() is None
+    loss_fn(model(data[0]), data[1]).backward()
+
+
+def test_remove_leaves_the_model_as_it_was(model, data):
+    engine = PerExampleSquares(model)
+    engine.remove()
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    loss_fn(model(data[0]), data[1]).backward()
+    assert engine.take() == {}
+
+
+def test_activations_are_let_go_after_the_backward_pass(model, data):
+    engine = PerExampleSquares(model)
+    losses = []
+    for _ in range(3):
+        losses.append(loss_fn(model(data[0]), data[1]))  # keeping the loss keeps the graph
+        losses[-1].backward()
+        engine.take()
+    calls = [o for o in gc.get_objects() if type(o) is Call]
+    assert calls
+    assert not any(call.args or call.output_grads for call in calls)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_autocast(inside):
+    """bfloat16 keeps 8 bits: single entries of ĥ are off by a few per cent of the largest."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Linear(3, 16), nn.ReLU(), nn.LSTM(16, 4, batch_first=True), First(), nn.Linear(4, 2)
+    ).float()
+    x, y = torch.randn(N, 6, 3).float(), torch.randn(N).float()
+    expected = squares(model, x, y)
+    engine = PerExampleSquares(model)
+    with torch.autocast("cpu", torch.bfloat16):
+        loss = loss_fn(model(x).float(), y)
+        if inside:
+            loss.backward()
+    if not inside:
+        loss.backward()
+    for p, h in engine.take().items():
+        assert h.dtype == torch.float32
+        torch.testing.assert_close(h, expected[p], rtol=0.1, atol=0.03 * expected[p].max().item())
+
+
+class First(nn.Module):
+    def forward(self, outputs):
+        return outputs[0]
+
+
+def test_half_precision_model():
+    torch.manual_seed(0)
+    model, x, y = nn.Sequential(nn.Linear(3, 16), nn.PReLU(16), nn.Linear(16, 2)), torch.randn(N, 3), torch.randn(N)
+    expected = squares(model, x, y)
+    h = squares(model.bfloat16(), x.bfloat16(), y.bfloat16())
+    for p, e in expected.items():
+        assert h[p].dtype == torch.bfloat16
+        torch.testing.assert_close(h[p].double(), e, rtol=0.1, atol=0.05 * e.max().item())
+
+
+def test_two_engines_on_one_model(model, data):
+    engines = [PerExampleSquares(model), PerExampleSquares(model)]
+    F.mse_loss(model(data[0]), data[0][:, :2]).backward()
+    assert_same(engines[0].take(), engines[1].take(), rtol=0)

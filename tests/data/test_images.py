@@ -1,0 +1,75 @@
+import numpy as np
+import pytest
+
+from vadam import data
+
+
+def png(path, pixels, mode=None):
+    Image = pytest.importorskip("PIL.Image")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    image = Image.fromarray(pixels)
+    (image.convert(mode) if mode else image).save(path)
+
+
+def test_folder_of_classes(tmp_path):
+    grey = np.random.default_rng(0).integers(0, 256, size=(3, 5, 4), dtype=np.uint8)
+    png(tmp_path / "cat" / "b.png", grey[1])
+    png(tmp_path / "cat" / "a.png", grey[0])
+    png(tmp_path / "dog" / "a.png", grey[2])
+    loaded = data.images(tmp_path)
+    assert loaded.class_names == ("cat", "dog")
+    np.testing.assert_array_equal(loaded.y, [0, 0, 1])
+    np.testing.assert_array_equal(loaded.X, (grey / np.float32(255))[:, None])
+    assert loaded.X.dtype == np.float32
+
+
+def test_colour_comes_channels_first(tmp_path):
+    colour = np.random.default_rng(0).integers(0, 256, size=(5, 4, 3), dtype=np.uint8)
+    png(tmp_path / "cat" / "a.png", colour)
+    png(tmp_path / "cat" / "b.png", colour, mode="RGBA")
+    X = data.images(tmp_path).X
+    assert X.shape == (2, 3, 5, 4)
+    np.testing.assert_allclose(X[1].transpose(1, 2, 0) * 255, colour)
+
+
+@pytest.mark.parametrize("shape", [(7, 5, 4), (7, 3, 5, 4)])
+def test_npz(shape, tmp_path):
+    X, y = np.random.default_rng(0).integers(0, 256, size=shape, dtype=np.uint8), np.arange(7) % 3
+    np.savez(tmp_path / "set.npz", X=X, y=y)
+    loaded = data.images(tmp_path / "set.npz")
+    np.testing.assert_array_equal(loaded.X, X.reshape(7, -1, 5, 4) / np.float32(255))
+    np.testing.assert_array_equal(loaded.y, y)
+    assert loaded.class_names == ("0", "1", "2")
+
+
+def test_floating_point_values_are_kept(tmp_path):
+    X = np.linspace(-1, 1, 24).reshape(2, 3, 4)
+    np.savez(tmp_path / "set.npz", X=X, y=[0, 1])
+    np.testing.assert_array_equal(data.images(tmp_path / "set.npz").X[:, 0], X.astype(np.float32))
+
+
+def test_errors_say_what_is_wrong(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"neither an .npz file nor a folder"):
+        data.images(tmp_path / "nothing")
+    np.savez(tmp_path / "a.npz", Z=np.zeros(3))
+    with pytest.raises(ValueError, match="has no X and no y, only Z"):
+        data.images(tmp_path / "a.npz")
+    np.savez(tmp_path / "b.npz", X=np.zeros((3, 2, 2)), y=[0, 1])
+    with pytest.raises(ValueError, match=r"got X \(3, 1, 2, 2\) and y \(2,\)"):
+        data.images(tmp_path / "b.npz")
+    np.savez(tmp_path / "c.npz", X=np.zeros((1, 2, 2)), y=[-1])
+    with pytest.raises(ValueError, match="class numbers from 0, got -1"):
+        data.images(tmp_path / "c.npz")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="has no <class>"):
+        data.images(tmp_path / "empty")
+
+
+def test_images_of_different_size_or_depth_are_refused(tmp_path):
+    png(tmp_path / "sizes" / "cat" / "a.png", np.zeros((5, 4), np.uint8))
+    png(tmp_path / "sizes" / "cat" / "b.png", np.zeros((4, 4), np.uint8))
+    with pytest.raises(ValueError, match="differ in channels, height or width"):
+        data.images(tmp_path / "sizes")
+    png(tmp_path / "deep" / "cat" / "a.png", np.zeros((5, 4), np.uint16))
+    with pytest.raises(ValueError, match="more than 8 bits per channel"):
+        data.images(tmp_path / "deep")

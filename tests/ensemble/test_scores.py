@@ -1,0 +1,114 @@
+"""Scores against vadam's metrics, and a posterior that is known against what it must predict."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from vadam.ensemble import MAP, MLP, MCDropout, Member, Vadam, noise, train
+from vadam.ensemble.scores import scores
+
+
+def trained(likelihood="gaussian", outputs=1, method=None, **setting):
+    rng = np.random.default_rng(3)
+    x = 5 + 2 * rng.normal(size=(60, 2))
+    y = 10 + 3 * (x[:, 0] - x[:, 1]) + rng.normal(size=60)
+    y = {"gaussian": y, "bernoulli": (y > 10) * 1.0, "categorical": np.digitize(y, [5, 15])}[likelihood]
+    members = [
+        Member(x, y, train=np.arange(40), test=np.arange(40, 60 - e), seed=e, noise_precision=8.0, dropout=0.1)
+        for e in range(2)
+    ]
+    method = method or Vadam(lr=0.05, betas=(0.9, 0.99), samples=2)
+    training = train(members, MLP(2, 6, outputs), method, likelihood=likelihood, epochs=20, batch_size=8, **setting)
+    return training, members
+
+
+def outputs_of(training, members, e, samples):
+    """The test outputs of member e in original units, for the very samples of the scores."""
+    stack = training.stack[e]
+    key = noise.keys(stack.seeds, [0], noise.Stream.EVALUATION)[0]
+    x = stack.scaling.x(torch.as_tensor(members[e].x[members[e].test])[None])
+    f = stack.standardised_outputs(x.float(), samples, key)[0].double()
+    return f * stack.scaling.y_std[0] + stack.scaling.y_mean[0]
+
+
+@pytest.mark.parametrize("method", [None, MAP(lr=0.05), MCDropout(lr=0.05)], ids=["Vadam", "MAP", "MCDropout"])
+def test_regression(method):
+    training, members = trained(method=method)
+    for e, member in enumerate(members):
+        f = outputs_of(training, members, e, 100).squeeze(-1)
+        y = torch.as_tensor(member.y[member.test])
+        sd = 8**-0.5 * training.stack.scaling.y_std[e]
+        log_p = torch.distributions.Normal(f, sd).log_prob(y)
+        expected = {
+            "rmse": (f.mean(0) - y).square().mean().sqrt(),
+            "log_likelihood": (log_p.logsumexp(0) - math.log(100)).mean(),
+            "joint_log_likelihood": (log_p.sum(1).logsumexp(0) - math.log(100)) / len(y),
+        }
+        assert set(training.scores) == set(expected)
+        for name, value in expected.items():
+            assert training.scores[name][e].item() == pytest.approx(value.item(), rel=1e-6)
+
+
+@pytest.mark.parametrize(("likelihood", "outputs"), [("bernoulli", 1), ("categorical", 3)])
+def test_classes(likelihood, outputs):
+    training, members = trained(likelihood, outputs)
+    for e, member in enumerate(members):
+        f = outputs_of(training, members, e, 100)
+        y = torch.as_tensor(member.y[member.test])
+        if likelihood == "bernoulli":
+            distribution = torch.distributions.Bernoulli(logits=f.squeeze(-1))
+            label = distribution.probs.mean(0) > 0.5
+        else:
+            distribution = torch.distributions.Categorical(logits=f)
+            label = distribution.probs.mean(0).argmax(-1)
+        log_p = distribution.log_prob(y)
+        assert training.scores["accuracy"][e].item() == pytest.approx((label == y).double().mean().item())
+        pointwise = (log_p.logsumexp(0) - math.log(100)).mean()
+        assert training.scores["log_likelihood"][e].item() == pytest.approx(pointwise.item(), rel=1e-6)
+        assert training.scores["accuracy"][e] > 0.8
+
+
+def test_epochs_have_their_own_samples():
+    training, members = trained()
+    x, y = (torch.as_tensor(v[members[0].test]) for v in (members[0].x, members[0].y))
+    scaling = training.stack[0].scaling
+    test = [(scaling.x(x[None])[0].float(), scaling.y(y[:, None]).float())]
+    first, again, other = (scores(training.stack[0], test, 50, epoch=k)["rmse"].item() for k in (1, 1, 2))
+    assert first == again != other
+
+
+def test_outputs_follow_the_posterior():
+    """Without hidden layers f is Gaussian: its mean and variance are known. 4,000 samples, five standard errors."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(50, 2))
+    y = x @ [1.0, 2.0] + 5
+    stack = train([Member(x, y, noise_precision=10.0)], MLP(2, 1), Vadam(lr=0.05, samples=4), epochs=30).stack
+    post, S = stack.posterior(0), 4000
+    f = stack.outputs(x[:5], samples=S)[0, :, :, 0].double()
+    X = (torch.as_tensor(x[:5]) - stack.scaling.x_mean[0]) / stack.scaling.x_std[0]
+    scale = stack.scaling.y_std[0]
+    mean = (X @ post.mean["0.weight"][0].double() + post.mean["0.bias"].double()) * scale + stack.scaling.y_mean[0]
+    variance = (X**2 @ post.variance["0.weight"][0].double() + post.variance["0.bias"].double()) * scale**2
+    assert ((f.mean(0) - mean).abs() < 5 * (variance / S).sqrt()).all()
+    assert ((f.var(0) / variance - 1).abs() < 5 * (2 / S) ** 0.5).all()
+    assert torch.equal(stack.outputs(x[:5], samples=10), stack.outputs(x[:5], samples=10))
+
+
+def test_posterior_of_points_and_of_no_prior():
+    from vadam.ensemble import VadaGrad
+
+    point = trained(method=MAP(lr=0.05))[0].stack.posterior(1)
+    assert point.mean == {}
+    assert set(point.point) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    assert trained(method=VadaGrad(samples=2))[0].stack.posterior(0).prior_precision is None
+    assert float(trained()[0].stack.posterior(0).prior_precision["0.bias"]) == 1.0
+
+
+def test_dropout_predictions_vary_with_the_example():
+    """Masks are drawn for each example apart: two equal rows get different outputs in the same sample."""
+    stack = trained(method=MCDropout(lr=0.05))[0].stack
+    f = stack.outputs(np.array([[5.0, 5.0], [5.0, 5.0]]), samples=50)[0, :, :, 0]
+    assert not torch.equal(f[:, 0], f[:, 1])
+    assert abs(f[:, 0].mean() - f[:, 1].mean()) < f.std()

@@ -1,0 +1,293 @@
+"""Stacks against single networks: every engine, every method, the same numbers."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from ensemble.reference import METHODS, train_alone
+from torch import nn
+
+from vadam.ensemble import MAP, MLP, MCDropout, Member, Vadam, train
+from vadam.ensemble.methods import VOGN
+
+IDS = [f"{type(m).__name__}-S{m.samples}" for m in METHODS]
+
+
+def problem(likelihood="gaussian", n=23, D=3):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(n, D))
+    f = x[:, 0] - 0.5 * x[:, 1]
+    if likelihood == "gaussian":
+        return x, np.sin(f)
+    if likelihood == "bernoulli":
+        return x, (f > 0).astype(float)
+    return x, np.digitize(f, [-0.5, 0.5])
+
+
+def some_members(likelihood="gaussian", **common):
+    """Three networks that differ in everything in which they may."""
+    x, y = problem(likelihood)
+    rows = [np.arange(20), np.arange(3, 23), np.arange(0, 23, 2)]
+    own = [
+        {"seed": 0, "prior_precision": 2.0, "noise_precision": 5.0, "dropout": 0.1},
+        {"seed": 7, "prior_precision": 0.5, "noise_precision": 1.0, "dropout": 0.4, "lr": 0.01, "num_data": 50},
+        {"seed": 3, "prior_precision": 20.0, "noise_precision": 9.0, "dropout": 0.2, "epochs": 1},
+    ]
+    return [
+        Member(x, y, train=r, test=np.setdiff1d(np.arange(len(x)), r), **{**numbers, **common})
+        for r, numbers in zip(rows, own, strict=True)
+    ]
+
+
+def assert_same_weights(stack, e, mean, stddev, atol):
+    for name, value in mean.items():
+        torch.testing.assert_close(stack.mean[name][e], value, rtol=0, atol=atol)
+    assert (stddev is None) == (stack.stddev is None)
+    for name, value in (stddev or {}).items():
+        torch.testing.assert_close(stack.stddev[name][e], value, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("engine", ["bmm", "vmap", "loop"])
+@pytest.mark.parametrize("method", METHODS, ids=IDS)
+def test_stack_equals_the_obvious_loop(method, engine):
+    """Lock step over three epochs with a small last minibatch; all arithmetic in float64, so only rounding may differ."""
+    network, members = MLP(3, 5, 1), some_members()
+    setting = {"epochs": 2, "batch_size": 8, "schedule": lambda t, T: 1 - 0.5 * t / T}
+    training = train(members, network, method, engine=engine, standardise=False, dtype=torch.float64, **setting)
+    for e, member in enumerate(members):
+        mean, stddev = train_alone(member, network, method, likelihood="gaussian", **setting)
+        assert_same_weights(training.stack, e, mean, stddev, atol=1e-10)
+
+
+@pytest.mark.parametrize("engine", ["bmm", "vmap"])
+@pytest.mark.parametrize("likelihood", ["bernoulli", "categorical"])
+@pytest.mark.parametrize("method", [METHODS[0], METHODS[3]], ids=["Vadam", "VOGN"])
+def test_likelihoods_and_deep_networks(likelihood, method, engine):
+    network = MLP(3, 4, 5, 1 if likelihood == "bernoulli" else 3, activation="tanh")
+    members = some_members(likelihood)
+    setting = {"epochs": 2, "batch_size": 8, "likelihood": likelihood}
+    training = train(members, network, method, engine=engine, standardise=False, dtype=torch.float64, **setting)
+    for e, member in enumerate(members):
+        mean, stddev = train_alone(member, network, method, **setting)
+        assert_same_weights(training.stack, e, mean, stddev, atol=1e-10)
+
+
+def test_any_module_through_vmap():
+    network = nn.Sequential(nn.Unflatten(1, (1, 3)), nn.Conv1d(1, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 1))
+    setting = {"epochs": 2, "batch_size": 8}
+    members = some_members()
+    training = train(members, network, METHODS[0], standardise=False, dtype=torch.float64, **setting)
+    for e, member in enumerate(members):
+        mean, stddev = train_alone(member, network, METHODS[0], likelihood="gaussian", **setting)
+        assert_same_weights(training.stack, e, mean, stddev, atol=1e-10)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=IDS)
+def test_member_does_not_depend_on_its_stack(method):
+    """Alone, in a stack, in chunks of two, in another order. In float32; uncompiled, torch computes the last few numbers of
+    a tensor one by one, and exp and log may then differ in the last place: 1e-6. The compiled step is exact, below.
+    """
+    members = some_members()
+    setting = {"epochs": 3, "batch_size": 8}
+    together = train(members, MLP(3, 5, 1), method, **setting)
+    chunked = train(members, MLP(3, 5, 1), method, chunk=2, **setting)
+    turned = train(members[::-1], MLP(3, 5, 1), method, **setting)
+    for e, member in enumerate(members):
+        alone = train([member], MLP(3, 5, 1), method, **setting)
+        for other, place in ((alone, 0), (chunked, e), (turned, len(members) - 1 - e)):
+            assert_same_weights(other.stack, place, *weights_of(together.stack, e), atol=1e-6)
+            for name, values in together.scores.items():
+                assert other.scores[name][place] == pytest.approx(float(values[e]), abs=1e-5)
+
+
+def weights_of(stack, e):
+    stddev = None if stack.stddev is None else {name: value[e] for name, value in stack.stddev.items()}
+    return {name: value[e] for name, value in stack.mean.items()}, stddev
+
+
+def test_processes_change_nothing():
+    members = some_members()
+    setting = {"epochs": 2, "batch_size": 8, "history": True}
+    here = train(members, MLP(3, 5, 1), METHODS[0], **setting)
+    there = train(members, MLP(3, 5, 1), METHODS[0], jobs=2, **setting)
+    for e in range(len(members)):
+        assert_same_weights(there.stack, e, *weights_of(here.stack, e), atol=1e-6)
+        torch.testing.assert_close(there.history["rmse"][e], here.history["rmse"][e], rtol=0, atol=1e-5)
+
+
+def test_compiled_step():
+    """Fused arithmetic rounds differently, by a few units in the last place of float32; bit for bit in any stack."""
+    members = some_members()
+    setting = {"epochs": 5, "batch_size": 8}
+    eager = train(members, MLP(3, 5, 1), METHODS[0], compiled=False, **setting)
+    compiled = train(members, MLP(3, 5, 1), METHODS[0], compiled=True, **setting)
+    for e, member in enumerate(members):
+        assert_same_weights(compiled.stack, e, *weights_of(eager.stack, e), atol=1e-5)
+        alone = train([member], MLP(3, 5, 1), METHODS[0], compiled=True, **setting)
+        assert len(alone.stack) == 1
+        assert_same_weights(alone.stack, 0, *weights_of(compiled.stack, e), atol=0)
+
+
+def test_goes_on_where_nothing_can_be_compiled(monkeypatch):
+    def broken(f, **options):
+        def run(*args):
+            raise RuntimeError("no C++ compiler")
+
+        return run
+
+    monkeypatch.setattr(torch, "compile", broken)
+    method = Vadam(lr=0.0123, samples=2)  # a method of its own: compiled steps are kept by method
+    with pytest.warns(UserWarning, match="cannot be compiled here.*no C.. compiler"):
+        slow = train(some_members(), MLP(3, 5, 1), method, epochs=1, compiled=True)
+    assert not slow.diverged.any()
+
+
+def test_small_last_minibatch_is_averaged_over_its_own_size():
+    """11 rows in minibatches of 8: with frozen weights the two steps of Adam see the mean gradients of 8 and of 3 rows."""
+    x, y = problem(n=11)
+    member = Member(x, y, seed=1)
+    network = MLP(3, 1)
+    method = MAP(lr=1e-12, betas=(0.0, 0.0))  # m is then the last gradient itself
+    from vadam.ensemble import chunk, step
+    from vadam.ensemble.engine import choose
+    from vadam.ensemble.layout import shapes_of
+    from vadam.ensemble.minibatches import Order, Rows, minibatches
+    from vadam.ensemble.noise import Stream
+
+    rows = Rows(torch.as_tensor(x), torch.as_tensor(y)[:, None], [11])
+    constants = chunk._constants([member], torch.float64)
+    mean = chunk._first_weights(network, [member], torch.float64)
+    state = step.start(method, mean, constants)
+    run = step.make(method, choose("bmm", network, "gaussian"), compiled=False)
+    batches = minibatches(rows, steps=[2], seeds=[1], lr=[1e-12], batch_size=8, schedule=None, stream=Stream.WEIGHTS)
+    W, b = mean[0, :3], mean[0, 3]
+    order, sizes = Order(11, 8, 2, seed=1).take(2)
+    assert sizes.tolist() == [8, 3]
+    assert sorted([*order[0], *order[1][:3]]) == list(range(11))
+    for t, batch in enumerate(batches):
+        state = run(state, batch, constants, shapes_of(network))
+        inputs, targets = torch.as_tensor(x[order[t][: sizes[t]]]), torch.as_tensor(y[order[t][: sizes[t]]])
+        residual = inputs @ W + b - targets
+        expected = torch.cat([(residual[:, None] * inputs).mean(0), residual.mean()[None]]) + mean[0] / 11
+        torch.testing.assert_close(state.m[0], expected, rtol=0, atol=1e-8)
+
+
+def test_divergence_stays_alone():
+    members = some_members()
+    wild = Member(members[0].x, members[0].y, test=[0, 1], seed=5, lr=1e30)
+    calm = train(members, MLP(3, 5, 1), METHODS[0], epochs=20, batch_size=8)
+    mixed = train([members[0], wild, *members[1:]], MLP(3, 5, 1), METHODS[0], epochs=20, batch_size=8)
+    assert mixed.diverged.tolist() == [False, True, False, False]
+    assert mixed.scores["log_likelihood"][1] == -math.inf
+    assert mixed.scores["joint_log_likelihood"][1] == -math.inf
+    assert mixed.scores["rmse"][1] == math.inf
+    for e, place in enumerate((0, 2, 3)):
+        assert_same_weights(mixed.stack, place, *weights_of(calm.stack, e), atol=1e-6)
+
+
+def test_first_weights_are_those_of_the_module():
+    stack = train(some_members(lr=1e-30), MLP(3, 5, 1), MAP(), epochs=1).stack
+    torch.manual_seed(7)
+    for name, p in MLP(3, 5, 1).named_parameters():
+        assert torch.equal(stack.mean[name][1], p)
+
+
+def test_own_first_weights():
+    init = {name: torch.full_like(p, 0.25) for name, p in MLP(3, 5, 1).named_parameters()}
+    stack = train(some_members(init=init, lr=1e-30), MLP(3, 5, 1), MAP(), epochs=1).stack
+    assert all((value == 0.25).all() for value in stack.mean.values())
+
+
+def test_history_ends_in_the_final_state():
+    members = some_members()
+    training = train(members, MLP(3, 5, 1), METHODS[0], epochs=4, batch_size=8, history=True)
+    for name, curves in training.history.items():
+        assert [len(curve) for curve in curves] == [4, 4, 1]
+        # Other samples of the same posterior: 100 of them, so within a few tenths of each other.
+        for e, curve in enumerate(curves):
+            assert abs(curve[-1] - training.scores[name][e]) < 0.5
+
+
+def test_nothing_is_kept_for_cross_validation():
+    training = train(some_members(), MLP(3, 5, 1), METHODS[0], epochs=1, keep=False)
+    assert training.stack is None
+    assert set(training.scores) == {"rmse", "log_likelihood", "joint_log_likelihood"}
+
+
+def test_learns():
+    """A line with noise of precision 25: the predictions come close to the line, the fit to the noise's entropy."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=(220, 2))
+    y = x @ [1.0, -2.0] + 3 + 0.2 * rng.normal(size=220)
+    members = [
+        Member(x, y, train=np.arange(200), test=np.arange(200, 220), seed=s, noise_precision=25 * y.var())
+        for s in range(2)
+    ]
+    for method in (
+        Vadam(lr=0.02, betas=(0.9, 0.99), samples=4),
+        VOGN(lr=0.1, beta=0.99, samples=4, init_precision=1e3),
+        MCDropout(lr=0.02),
+    ):
+        training = train(members, MLP(2, 20, 1), method, epochs=60)
+        assert (training.scores["rmse"] < 0.35).all(), type(method).__name__
+        assert (training.scores["log_likelihood"] > -0.6).all(), type(method).__name__
+
+
+def test_progress_is_reported():
+    seen = []
+    train(
+        some_members(), MLP(3, 5, 1), METHODS[0], epochs=1, chunk=2, progress=lambda done, of: seen.append((done, of))
+    )
+    assert seen == [(2, 3), (3, 3)]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"members": []}, "no member to train"),
+        ({"epochs": 0}, "epochs=0 is not valid"),
+        ({"batch_size": 2.5}, "batch_size=2.5 is not valid"),
+        ({"chunk": 0}, "chunk=0 is not valid"),
+        ({"engine": "fast"}, "engine='fast' is not valid"),
+        ({"likelihood": "poisson"}, "likelihood='poisson' is not valid"),
+        ({"network": MLP(4, 5, 1)}, r"cannot take rows of shape \[3\]"),
+        ({"network": MLP(3, 5, 2)}, "the network has 2 outputs"),
+        ({"method": Vadam(samples=0)}, "samples=0 is not valid"),
+        ({"method": Vadam(init_precision=1.0)}, r"init_precision=1.0 is below prior_precision=2.0 of member 0"),
+        ({"method": MCDropout(), "network": nn.Linear(3, 1)}, "masks the layers of a vadam.ensemble.MLP"),
+        ({"network": nn.Linear(3, 1), "engine": "bmm"}, "engine='bmm' is for perceptrons"),
+    ],
+)
+def test_wrong_arguments(change, message):
+    arguments = {"members": some_members(), "network": MLP(3, 5, 1), "method": METHODS[0], **change}
+    members, network, method = (arguments.pop(name) for name in ("members", "network", "method"))
+    with pytest.raises(ValueError, match=message):
+        train(members, network, method, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"train": [0, 99]}, r"train=\[0, 99\] of member 0 is not valid: give row numbers from 0 to 22"),
+        ({"test": []}, "test=.* of member 0 is not valid"),
+        ({"prior_precision": -1.0}, "prior_precision=-1.0 of member 0"),
+        ({"noise_precision": 0.0}, "noise_precision=0.0 of member 0"),
+        ({"noise_precision": math.nan}, "noise_precision=nan of member 0"),
+        ({"dropout": 1.0}, "dropout=1.0 of member 0"),
+        ({"y": np.zeros(3)}, "23 rows of x and 3 of y"),
+        ({"x": np.full((23, 3), np.nan)}, "not finite"),
+    ],
+)
+def test_wrong_members(change, message):
+    x, y = problem()
+    with pytest.raises(ValueError, match=message):
+        train([Member(**{"x": x, "y": y, **change})], MLP(3, 5, 1), METHODS[0], epochs=1)
+
+
+def test_half_tested():
+    x, y = problem()
+    with pytest.raises(ValueError, match="1 of 2 members have test rows"):
+        train([Member(x, y), Member(x, y, test=[0])], MLP(3, 5, 1), METHODS[0])
+    with pytest.raises(ValueError, match="history=True scores the test rows"):
+        train([Member(x, y)], MLP(3, 5, 1), METHODS[0], history=True)

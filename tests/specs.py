@@ -1,0 +1,271 @@
+"""One row per optimizer: how to build it, which ways of use it has, what it refuses. Every contract test runs over these rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import vadam
+
+LINEAR = ("closure", "context", "attach")
+
+
+@dataclass(frozen=True)
+class Spec:
+    name: str
+    build: Callable[..., vadam.VariationalOptimizer]
+    kwargs: dict[str, Any]
+    ways: tuple[str, ...] = LINEAR
+    backward: bool = True  # whether the closure calls backward()
+    state: frozenset[str] = frozenset()
+    bad: tuple[tuple[dict[str, Any], str], ...] = ()
+    needs_attach: bool = False
+    degree: int = 2  # ĥ's power of the gradient
+    differentiable: bool = True
+    has_prior: bool = True
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def make(self, params: Any, **changes: Any) -> vadam.VariationalOptimizer:
+        return self.build(params, **{**self.kwargs, **changes})
+
+    def make_for(self, model: nn.Module, **changes: Any) -> vadam.VariationalOptimizer:
+        opt = self.make(model.parameters(), **changes)
+        return opt.attach(model) if self.needs_attach else opt
+
+    def __str__(self) -> str:
+        return self.name
+
+
+COMMON_BAD = (
+    ({"lr": -1e-3}, r"lr=-0.001 is not valid"),
+    ({"lr": float("nan")}, r"lr=nan is not valid"),
+    ({"num_data": 0}, r"num_data=0 is not valid.*len\(train_set\)"),
+    ({"num_data": -5}, r"num_data=-5"),
+    ({"num_data": float("nan")}, r"num_data=nan"),
+    ({"samples": 0}, r"samples=0 is not valid"),
+    ({"samples": 1.5}, r"samples=1.5 is not valid"),
+    ({"samples": 3, "antithetic": True}, r"samples=3 is odd"),
+    ({"nonfinite": "ignore"}, r"nonfinite='ignore' is not valid.*'raise', 'skip'"),
+)
+PRIOR_BAD = (
+    ({"prior_precision": -1.0}, r"prior_precision=-1.0 is not valid"),
+    ({"prior_precision": float("nan")}, r"prior_precision=nan is not valid"),
+    ({"prior_precision": float("inf")}, r"prior_precision=inf is not valid"),
+)
+INIT_BAD = (
+    ({"prior_precision": 2.0, "init_precision": 1.0}, r"init_precision=1.0 is not valid.*prior_precision=2.0"),
+    ({"init_precision": float("nan")}, r"init_precision=nan"),
+    ({"prior_precision": 0.0}, r"infinite variance"),
+)
+BETAS_BAD = (
+    ({"betas": (1.0, 0.999)}, r"betas\[0\]=1.0 is not valid"),
+    ({"betas": (0.9, 1.0)}, r"betas\[1\]=1.0 is not valid"),
+    ({"betas": (0.9, -0.1)}, r"betas\[1\]=-0.1 is not valid"),
+    ({"betas": 0.9}, r"betas=0.9 is not valid: give two numbers"),
+)
+BETA_BAD = (({"beta": 1.0}, r"beta=1.0 is not valid"), ({"beta": -0.1}, r"beta=-0.1 is not valid"))
+TAU_BAD = (({"tau": 1.5}, r"tau=1.5 is not valid"), ({"tau": -0.1}, r"tau=-0.1 is not valid"))
+MOMENTUM_BAD = (({"momentum": 1.0}, r"momentum=1.0 is not valid"), ({"damping": -1.0}, r"damping=-1.0 is not valid"))
+
+N = 40
+_DATA: dict[str, Any] = {"num_data": N, "prior_precision": 2.0}
+
+SPECS = [
+    Spec(
+        "Vadam",
+        vadam.Vadam,
+        {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, **_DATA},
+        state=frozenset({"m", "s", "step"}),
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *INIT_BAD,
+            *BETAS_BAD,
+            *TAU_BAD,
+            ({"sampling_precision": -1.0}, r"sampling_precision=-1.0"),
+        ),
+    ),
+    Spec(
+        "Vprop",
+        vadam.Vprop,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        state=frozenset({"s"}),
+        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BETA_BAD, *TAU_BAD),
+    ),
+    Spec(
+        "VOGN",
+        vadam.VOGN,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        state=frozenset({"s"}),
+        needs_attach=True,
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *INIT_BAD,
+            *BETA_BAD,
+            *TAU_BAD,
+            *MOMENTUM_BAD,
+            ({"augmentation": 0.0}, r"augmentation=0.0"),
+        ),
+    ),
+    Spec(
+        "VOGN-momentum",
+        vadam.VOGN,
+        {"lr": 0.01, "beta": 0.99, "init_precision": 20.0, "momentum": 0.9, "damping": 1e-3, **_DATA},
+        state=frozenset({"u", "s"}),
+        needs_attach=True,
+    ),
+    Spec(
+        "VON",
+        vadam.VON,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        state=frozenset({"s"}),
+        degree=1,
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *INIT_BAD,
+            *BETA_BAD,
+            *TAU_BAD,
+            *MOMENTUM_BAD,
+            ({"curvature": "hessian"}, r"curvature='hessian' is not valid"),
+            ({"probes": 0}, r"probes=0 is not valid"),
+            ({"backtrack": 1.0}, r"backtrack=1.0 is not valid"),
+        ),
+    ),
+    Spec(
+        "VON-exact",
+        vadam.VON,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, "curvature": "exact", **_DATA},
+        ways=("closure",),
+        backward=False,
+        state=frozenset({"s"}),
+    ),
+    Spec(
+        "VON-hutchinson",
+        vadam.VON,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, "curvature": "hutchinson", "momentum": 0.5, **_DATA},
+        ways=("closure",),
+        backward=False,
+        state=frozenset({"u", "s"}),
+    ),
+    Spec(
+        "VON-score",
+        vadam.VON,
+        {"lr": 0.001, "beta": 0.99, "init_precision": 20.0, "curvature": "score", **_DATA},
+        ways=("closure",),
+        backward=False,
+        state=frozenset({"s"}),
+        differentiable=False,
+    ),
+    Spec(
+        "FullVON",
+        vadam.FullVON,
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        ways=("closure",),
+        backward=False,
+        state=frozenset({"S"}),
+        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BETA_BAD, ({"limit": 5}, r"more than limit=5 allows")),
+    ),
+    Spec(
+        "VadaGrad",
+        vadam.VadaGrad,
+        {"lr": 0.02, "beta": 0.5, "init_precision": 100.0},
+        state=frozenset({"s"}),
+        has_prior=False,
+        bad=(
+            *COMMON_BAD,
+            ({"beta": 0.0}, r"beta=0.0 is not valid"),
+            ({"init_precision": 0.0}, r"init_precision=0.0 is not valid"),
+        ),
+    ),
+    Spec(
+        "BBVI",
+        vadam.BBVI,
+        {"lr": 0.02, "init_precision": 20.0, **_DATA},
+        state=frozenset({"rho", "m_mu", "s_mu", "m_rho", "s_rho", "step"}),
+        degree=1,
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *BETAS_BAD,
+            ({"init_precision": 0.0}, r"init_precision=0.0"),
+            ({"eps": -1.0}, r"eps=-1.0"),
+        ),
+    ),
+    Spec(
+        "IVON",
+        vadam.IVON,
+        {"lr": 0.1, "hess_init": 0.5, **_DATA},
+        state=frozenset({"m", "s", "step"}),
+        degree=1,
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *BETAS_BAD,
+            ({"hess_init": 0.0}, r"hess_init=0.0"),
+            ({"clip_radius": 0.0}, r"clip_radius=0.0"),
+        ),
+    ),
+]
+
+BY_NAME = {spec.name: spec for spec in SPECS}
+
+
+class Problem:
+    """A small regression network with one layer used twice, and the loops in which each way of use trains it."""
+
+    def __init__(self, dtype: torch.dtype = torch.float64, seed: int = 0) -> None:
+        g = torch.Generator().manual_seed(seed)
+        self.x = torch.randn(N, 3, generator=g, dtype=torch.float64).to(dtype)
+        self.y = self.x[:, :1].sin() + 0.1 * torch.randn(N, 1, generator=g, dtype=torch.float64).to(dtype)
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            self.model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).to(dtype)
+
+    def loss(self, rows: slice = slice(None)) -> Tensor:
+        return (self.model(self.x[rows]) - self.y[rows]).square().mean()
+
+    def closure(self, opt: vadam.VariationalOptimizer, spec: Spec, rows: slice = slice(None)) -> Callable[[], Tensor]:
+        def closure() -> Tensor:
+            opt.zero_grad()
+            loss = self.loss(rows)
+            if spec.backward:
+                loss.backward()
+            return loss
+
+        return closure
+
+    def step(
+        self, opt: vadam.VariationalOptimizer, spec: Spec, way: str = "closure", rows: slice = slice(None)
+    ) -> None:
+        if way == "closure":
+            opt.step(self.closure(opt, spec, rows))
+        elif way == "context":
+            opt.zero_grad()
+            for _ in range(opt.samples):
+                with opt.sampled_params():
+                    self.loss(rows).backward()
+            opt.step()
+        elif way == "attach":
+            opt.zero_grad()
+            for _ in range(opt.samples):
+                self.loss(rows).backward()
+            opt.step()
+
+    def weights(self) -> list[Tensor]:
+        return [p.detach().clone() for p in self.model.parameters()]
+
+
+def same(a: list[Tensor], b: list[Tensor]) -> bool:
+    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+
+
+def snapshot(opt: torch.optim.Optimizer) -> list[Tensor]:
+    """All state tensors, in order."""
+    params = [p for group in opt.param_groups for p in group["params"]]
+    return [opt.state[p][k].clone() for p in params if p in opt.state for k in sorted(opt.state[p])]

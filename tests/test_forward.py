@@ -1,0 +1,335 @@
+"""Outputs at many draws: vmap against the loop, the same draws for all inputs, and a model left as it was."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.modules.module import _global_forward_hooks
+from torch.utils.data import DataLoader, TensorDataset
+
+import vadam
+from vadam import forward
+from vadam.forward import sampled_outputs
+from vadam.gaussian import MeanFieldGaussian
+
+S = 20
+
+
+class Tied(nn.Module):
+    """Two names for one weight."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 4, bias=False)
+        self.b = nn.Linear(4, 4)
+        self.b.weight = self.a.weight
+
+    def forward(self, x):
+        return self.b(torch.tanh(self.a(x)))
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm = nn.LSTM(4, 5, batch_first=True)
+        self.out = nn.Linear(5, 2)
+
+    def forward(self, x):
+        return self.out(self.lstm(x[:, None].expand(-1, 3, -1))[0][:, -1])
+
+
+class Branching(nn.Module):
+    """Looks at its weights to decide what to do."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x):
+        return x @ self.w if self.w.sum() > 0 else -x.sum(1)
+
+
+class Remembering(nn.Module):
+    """Writes to a buffer and to an attribute in every forward pass, in evaluation mode too."""
+
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 2)
+        self.register_buffer("calls", torch.zeros(()))
+        self.last = None
+
+    def forward(self, x):
+        self.calls += 1
+        self.last = self.lin(x)
+        return self.last
+
+
+def mlp():
+    return nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.Tanh(), nn.Dropout(0.5), nn.Linear(8, 2))
+
+
+def cnn():
+    layers = nn.Unflatten(1, (1, 2, 2)), nn.Conv2d(1, 3, 2, padding=1), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten()
+    return nn.Sequential(*layers, nn.Linear(27, 2))
+
+
+VMAPPABLE = {"mlp": mlp, "cnn": cnn, "tied": Tied, "remembering": Remembering}
+LOOPED = {"recurrent": Recurrent, "branching": Branching}
+
+
+def posterior_of(model, stddev=0.3, **kwargs):
+    mean = {name: p.detach().clone() for name, p in model.named_parameters()}
+    return MeanFieldGaussian(mean, {n: torch.full_like(m, stddev**-2) for n, m in mean.items()}, **kwargs)
+
+
+def generator(seed=0):
+    return torch.Generator().manual_seed(seed)
+
+
+def by_hand(model, post, x, samples=S):
+    """A copy of the model with each draw loaded into it."""
+    draws, twin, outputs = post.sample(samples, generator=generator()), copy.deepcopy(model).eval(), []
+    for s in range(samples):
+        twin.load_state_dict({name: value[s] for name, value in draws.items()}, strict=False)
+        outputs.append(twin(x).detach())
+    return torch.stack(outputs)
+
+
+@pytest.mark.parametrize("name", VMAPPABLE | LOOPED)
+def test_every_path_equals_loading_the_weights_by_hand(name):
+    model = (VMAPPABLE | LOOPED)[name]().double()
+    post, x = posterior_of(model), torch.randn(6, 4, dtype=torch.float64)
+    expected = by_hand(model, post, x)
+    ways = [None, False, True] if name in VMAPPABLE else [None, False]
+    for vmap in ways:
+        for batch_size in (None, 4):
+            outputs = sampled_outputs(model, post, x, S, generator=generator(), vmap=vmap, batch_size=batch_size)
+            torch.testing.assert_close(outputs, expected, rtol=1e-12, atol=1e-12)
+
+
+def count_vmaps(monkeypatch):
+    chunks = []
+
+    def spy(f, *, chunk_size, randomness, original=torch.vmap):
+        batched = original(f, chunk_size=chunk_size, randomness=randomness)
+        return lambda weights: chunks.append(chunk_size) or batched(weights)
+
+    monkeypatch.setattr(torch, "vmap", spy)
+    return chunks
+
+
+def test_vmap_takes_as_many_draws_as_fit_and_leaves_large_networks_to_the_loop(monkeypatch):
+    chunks, model, x = count_vmaps(monkeypatch), mlp(), torch.randn(6, 4)
+    post = posterior_of(model)
+    reference = sampled_outputs(model, post, x, S, generator=generator(), vmap=False)
+    for floats, expected in ((48 * 100, [100]), (48 * 8, [8]), (48 * 7, []), (1, [])):  # the largest result is [6, 8]
+        monkeypatch.setitem(forward.FLOATS_A_PASS, "cpu", floats)
+        outputs = sampled_outputs(model, post, x, S, generator=generator())
+        torch.testing.assert_close(outputs, reference, rtol=1e-5, atol=1e-6)
+        assert chunks == expected
+        chunks.clear()
+    monkeypatch.setitem(forward.FLOATS_A_PASS, "cpu", 1)
+    sampled_outputs(model, post, x, S, vmap=True)
+    assert chunks == [1]
+
+
+@pytest.mark.parametrize("name", LOOPED)
+def test_where_vmap_cannot_go_it_is_an_error_only_on_request(name):
+    model = LOOPED[name]()
+    with pytest.raises(RuntimeError):
+        sampled_outputs(model, posterior_of(model), torch.randn(3, 4), S, vmap=True)
+
+
+def test_randomness_in_evaluation_mode_differs_between_draws():
+    class Noisy(nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + torch.randn(len(x), 1)
+
+    model = Noisy(4, 1)
+    outputs = sampled_outputs(model, posterior_of(model, stddev=1e-6), torch.randn(3, 4), S)
+    assert outputs[1:].std(0).min() > 0.1
+
+
+@pytest.mark.parametrize("at_once", [1, 3 * 58, 10**9])
+def test_the_draws_do_not_depend_on_how_the_inputs_come(monkeypatch, at_once):
+    monkeypatch.setattr(forward, "WEIGHTS_AT_ONCE", at_once)
+    model = mlp().double()
+    post, x = posterior_of(model), torch.randn(11, 4, dtype=torch.float64)
+    x[10] = x[0]
+    whole = sampled_outputs(model, post, x, S, generator=generator())
+    assert whole.shape == (S, 11, 2)
+    torch.testing.assert_close(whole[:, 10], whole[:, 0], rtol=1e-12, atol=1e-12)
+    loader = DataLoader(TensorDataset(x), batch_size=3)
+    for inputs in (x.split(4), loader, (batch for batch in x.split(5)), [x[:1], x[1:]], [x]):
+        outputs = sampled_outputs(
+            model, post, list(inputs) if inputs is not loader else inputs, S, generator=generator()
+        )
+        torch.testing.assert_close(outputs, whole, rtol=1e-12, atol=1e-12)
+    for batch_size in (1, 4, 100):
+        outputs = sampled_outputs(model, post, x, S, generator=generator(), batch_size=batch_size)
+        torch.testing.assert_close(outputs, whole, rtol=1e-12, atol=1e-12)
+
+
+class TwoInputs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lin = nn.Linear(4, 1)
+
+    def forward(self, x, shift, scale=1.0):
+        return self.lin(x) * scale + shift
+
+
+def test_tuples_are_arguments_and_dicts_keyword_arguments():
+    model = TwoInputs()
+    post, x, shift = posterior_of(model), torch.randn(7, 4), torch.randn(7, 1)
+    expected = sampled_outputs(model, post, (x, shift, 2.0), S, generator=generator())
+    kwargs = {"x": x, "shift": shift, "scale": 2.0}
+    for inputs in (kwargs, [kwargs], [[x, shift, 2.0]]):
+        for batch_size in (None, 3):
+            outputs = sampled_outputs(model, post, inputs, S, generator=generator(), batch_size=batch_size)
+            torch.testing.assert_close(outputs, expected)
+
+
+def state_of(model):
+    tensors = {name: value.clone() for name, value in model.state_dict().items()}
+    return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]
+
+
+def assert_unchanged(model, before):
+    assert not _global_forward_hooks
+    tensors, modes, identities = state_of(model)
+    assert all(torch.equal(tensors[name], before[0][name]) for name in tensors)
+    assert (modes, identities) == before[1:]
+
+
+@pytest.mark.parametrize("name", VMAPPABLE | LOOPED)
+def test_the_model_is_left_as_it_was(name):
+    model = (VMAPPABLE | LOOPED)[name]()
+    model.train()
+    next(model.children(), model).eval()  # part of it frozen in evaluation mode
+    before, x = state_of(model), torch.randn(5, 4)
+    sampled_outputs(model, posterior_of(model), x, S)
+    assert_unchanged(model, before)
+    if isinstance(model, Remembering):
+        assert model.last is None
+        assert model.calls == 0
+    expected = copy.deepcopy(model).eval()(x)
+    torch.testing.assert_close(model.eval()(x), expected)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, KeyboardInterrupt])
+@pytest.mark.parametrize("vmap", [None, False])
+def test_the_model_is_left_as_it_was_after_an_exception(error, vmap):
+    class Failing(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lin, self.bn, self.calls = nn.Linear(4, 2), nn.BatchNorm1d(2), 0
+
+        def forward(self, x):
+            self.calls += 1
+            if self.calls > 1:
+                raise error("on purpose")
+            return self.bn(self.lin(x))
+
+    model = Failing().train()
+    before = state_of(model)
+    with pytest.raises(error, match="on purpose"):
+        sampled_outputs(model, posterior_of(model), torch.randn(5, 4), S, vmap=vmap)
+    assert_unchanged(model, before)
+    assert model.calls == 0
+
+
+def test_weights_that_the_posterior_does_not_name_keep_their_value():
+    model = mlp().double()
+    everything = posterior_of(model)
+    some = {"0.weight", "4.bias"}
+    post = MeanFieldGaussian(*({n: v[n] for n in some} for v in (everything.mean, everything.precision)))
+    x = torch.randn(6, 4, dtype=torch.float64)
+    outputs = sampled_outputs(model, post, x, S, generator=generator())
+    torch.testing.assert_close(outputs, by_hand(model, post, x), rtol=1e-12, atol=1e-12)
+
+
+def test_a_posterior_of_an_optimizer_that_saw_no_names():
+    model, x = mlp(), torch.randn(6, 4)
+    opt = vadam.Vadam(model.parameters(), lr=1e-2, num_data=6)
+
+    def closure():
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    unnamed, with_names = (
+        sampled_outputs(model, p, x, S, generator=generator()) for p in (opt.posterior(), opt.posterior(model))
+    )
+    assert torch.equal(unnamed, with_names)
+
+
+def test_a_model_attached_to_an_optimizer_is_not_perturbed_by_prediction():
+    model, x = mlp(), torch.randn(6, 4)
+    opt = vadam.Vadam(model.parameters(), lr=1e-2, num_data=6)
+    opt.attach(model)
+    model.train()
+    before, post = state_of(model), opt.posterior()
+    outputs = sampled_outputs(model, post, x, S, generator=generator())
+    assert_unchanged(model, before)
+    torch.testing.assert_close(outputs, by_hand(model, post, x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_posterior_may_draw_outputs_itself():
+    class Constant:
+        def outputs(self, x, samples, generator=None):
+            return torch.arange(samples)[:, None] + torch.zeros(samples, len(x), dtype=torch.bfloat16)
+
+    outputs = sampled_outputs(mlp(), Constant(), torch.randn(5, 4), 3, batch_size=2)
+    assert outputs.tolist() == [[float(s)] * 5 for s in range(3)]
+    assert outputs.dtype == torch.float32
+
+
+def test_half_precision_outputs_become_single():
+    model = mlp().bfloat16()
+    outputs = sampled_outputs(model, posterior_of(model), torch.randn(3, 4, dtype=torch.bfloat16), S)
+    assert outputs.dtype == torch.float32
+    assert not outputs.requires_grad
+
+
+def two_outputs():
+    class Two(nn.Linear):
+        def forward(self, x):
+            return super().forward(x), x
+
+    return Two(4, 1)
+
+
+X = torch.randn(6, 4)
+BAD = {
+    "samples": (lambda m: sampled_outputs(m, posterior_of(m), X, 0), "samples=0"),
+    "batch_size": (lambda m: sampled_outputs(m, posterior_of(m), X, S, batch_size=0), "batch_size=0"),
+    "array": (lambda m: sampled_outputs(m, posterior_of(m), X.numpy(), S), "x is a ndarray"),
+    "number": (lambda m: sampled_outputs(m, posterior_of(m), 3, S), "x is a int"),
+    "nothing": (lambda m: sampled_outputs(m, posterior_of(m), [], S), "x holds no batch"),
+    "lengths": (lambda m: sampled_outputs(m, posterior_of(m), (X, X[:2]), S, batch_size=3), "lengths are [2, 6]"),
+    "unknown": (
+        lambda m: sampled_outputs(m, posterior_of(cnn()), X, S),
+        "['2.bias', '2.weight', '5.bias', '5.weight'] that",
+    ),
+    "shape": (
+        lambda m: sampled_outputs(nn.Linear(3, 2), posterior_of(nn.Linear(4, 2)), X, S),
+        "[20, 2, 3], not [20, 2, 4]",
+    ),
+    "several outputs": (lambda m: sampled_outputs(two_outputs(), posterior_of(two_outputs()), X, S), "returned tuple"),
+    "targets": (
+        lambda m: sampled_outputs(m, posterior_of(m), DataLoader(TensorDataset(X, X)), S),
+        "Leave targets out",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_wrong_use_is_explained(case):
+    act, message = BAD[case]
+    with pytest.raises((ValueError, TypeError)) as error:
+        act(mlp())
+    assert message in "\n".join([str(error.value), *getattr(error.value, "__notes__", [])])

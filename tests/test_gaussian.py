@@ -1,0 +1,223 @@
+"""Posteriors against torch.distributions, in float64."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal, kl_divergence
+
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+
+SHAPES = {"a.weight": (3, 2), "a.bias": (3,), "scale": (), "empty": (0, 4)}
+
+
+def random_mean_field(seed=0, prior=True, **kwargs):
+    g = torch.Generator().manual_seed(seed)
+    mean = {n: torch.randn(s, generator=g, dtype=torch.float64) for n, s in SHAPES.items()}
+    precision = {n: 0.1 + 3 * torch.rand(s, generator=g, dtype=torch.float64) for n, s in SHAPES.items()}
+    lam = {"a.weight": 0.5, "a.bias": torch.tensor([1.0, 2.0, 3.0]).double(), "scale": 4.0, "empty": 1.0}
+    return MeanFieldGaussian(mean, precision, prior_precision=lam if prior else None, **kwargs)
+
+
+def random_full(seed=0, **kwargs):
+    root = torch.randn(10, 10, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    mean = torch.randn(10, generator=torch.Generator().manual_seed(seed + 100), dtype=torch.float64)
+    lam = {"a.weight": 0.5, "a.bias": torch.tensor([1.0, 2.0, 3.0]).double(), "scale": 4.0, "empty": 1.0}
+    shapes = {n: torch.Size(s) for n, s in SHAPES.items()}
+    return FullGaussian(mean, root @ root.T + torch.eye(10), shapes, prior_precision=lam, **kwargs)
+
+
+LAM = torch.tensor([0.5] * 6 + [1.0, 2.0, 3.0] + [4.0], dtype=torch.float64)
+
+
+def oracle(post):
+    mean, precision = post.flat()
+    if isinstance(post, FullGaussian):
+        return MultivariateNormal(mean, precision_matrix=precision)
+    return Independent(Normal(mean, precision.rsqrt()), 1)
+
+
+def prior_oracle(post):
+    zeros = torch.zeros(10, dtype=torch.float64)
+    if isinstance(post, FullGaussian):
+        return MultivariateNormal(zeros, precision_matrix=LAM.diag())
+    return Independent(Normal(zeros, LAM.rsqrt()), 1)
+
+
+def flat(sample, lead=()):
+    return torch.cat([sample[n].reshape(*lead, torch.Size(s).numel()) for n, s in SHAPES.items()], -1)
+
+
+both = pytest.mark.parametrize("make", [random_mean_field, random_full])
+
+
+@both
+def test_density_entropy_and_divergences_equal_torch_distributions(make):
+    p, q = make(1), make(2)
+    one, many = p.sample(), p.sample(5)
+    torch.testing.assert_close(p.log_prob(one), oracle(p).log_prob(flat(one)), rtol=1e-12, atol=0)
+    torch.testing.assert_close(p.log_prob(many), oracle(p).log_prob(flat(many, (5,))), rtol=1e-12, atol=0)
+    torch.testing.assert_close(p.entropy(), oracle(p).entropy(), rtol=1e-12, atol=0)
+    torch.testing.assert_close(p.kl_to(q), kl_divergence(oracle(p), oracle(q)), rtol=1e-11, atol=0)
+    torch.testing.assert_close(p.kl(), kl_divergence(oracle(p), prior_oracle(p)), rtol=1e-11, atol=0)
+    both_ways = kl_divergence(oracle(p), oracle(q)) + kl_divergence(oracle(q), oracle(p))
+    torch.testing.assert_close(p.symmetric_kl(q), both_ways / 2, rtol=1e-11, atol=0)
+    assert p.kl_to(p).abs() < 1e-12
+
+
+@both
+def test_samples_have_the_moments_of_the_posterior(make):
+    """n = 40,000: a mean has standard error σ/200 and a covariance at most σᵢσⱼ√2/200; five of these are allowed."""
+    post, n = make(3), 40_000
+    draws = flat(post.sample(n, generator=torch.Generator().manual_seed(0)), (n,))
+    assert draws.shape == (n, 10)
+    covariance, mean = oracle(post).variance, oracle(post).mean
+    sigma = covariance.sqrt()
+    expected = post.covariance if isinstance(post, FullGaussian) else covariance.diag()
+    assert ((draws.mean(0) - mean).abs() < 5 * sigma / n**0.5).all()
+    assert ((draws.T.cov() - expected).abs() < 5 * sigma * sigma[:, None] * (2 / n) ** 0.5).all()
+
+
+@both
+def test_samples_come_from_the_generator_and_carry_the_points(make):
+    post = make(point={"bn": torch.ones(2), "count": torch.tensor(3)})
+    g = torch.Generator()
+    first, second = (post.sample(3, generator=g.manual_seed(7)) for _ in range(2))
+    assert all(torch.equal(first[n], second[n]) for n in first)
+    assert set(first) == {*SHAPES, "bn", "count"}
+    assert first["a.weight"].shape == (3, 3, 2)
+    assert first["bn"].shape == (3, 2)
+    assert first["count"].dtype == torch.int64
+    assert post.sample(generator=g)["a.weight"].shape == (3, 2)
+    assert not torch.equal(post.sample(3, generator=g)["a.weight"], first["a.weight"])
+    assert post.log_prob(first).shape == (3,)  # points do not count
+    assert post.num_weights == 10
+
+
+def test_variance_and_stddev_are_those_of_the_precision():
+    post = random_mean_field()
+    for name, precision in post.precision.items():
+        torch.testing.assert_close(post.variance[name], 1 / precision)
+        torch.testing.assert_close(post.stddev[name], precision**-0.5)
+    full = random_full()
+    torch.testing.assert_close(full.variance, full.precision.inverse().diagonal())
+    torch.testing.assert_close(full.stddev, full.precision.inverse().diagonal().sqrt())
+
+
+def test_full_gaussian_of_a_mean_field_one_is_the_same_distribution():
+    p, q = random_mean_field(1), random_mean_field(2)
+    P, Q = FullGaussian.of(p), FullGaussian.of(q)
+    draw = p.sample(4)
+    torch.testing.assert_close(P.log_prob(draw), p.log_prob(draw), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(P.entropy(), p.entropy(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(P.kl(), p.kl(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(P.symmetric_kl(Q), p.symmetric_kl(q), rtol=1e-12, atol=1e-12)
+    back = P.marginals()
+    for name in SHAPES:
+        torch.testing.assert_close(back.mean[name], p.mean[name])
+        torch.testing.assert_close(back.precision[name], p.precision[name])
+
+
+def test_mixture_density_equals_torch_distributions():
+    parts = [random_mean_field(k) for k in range(3)]
+    means, sigmas = (torch.stack([v[i] for v in (p.flat() for p in parts)]) for i in (0, 1))
+    oracle = MixtureSameFamily(Categorical(torch.ones(3)), Independent(Normal(means, sigmas.rsqrt()), 1))
+    draw = parts[0].sample(6)
+    torch.testing.assert_close(Mixture(parts).log_prob(draw), oracle.log_prob(flat(draw, (6,))), rtol=1e-6, atol=1e-6)
+
+
+def test_mixture_draws_every_component_equally_often_in_random_order():
+    """The count of one of K = 4 components in n = 4000 draws has deviation √(n/K (1 − 1/K)) = 27; allowed are five."""
+    parts = [
+        MeanFieldGaussian({"w": torch.full((2,), float(k))}, {"w": torch.full((2,), 1e8)}, point={"k": torch.tensor(k)})
+        for k in range(4)
+    ]
+    draws = Mixture(parts).sample(4000, generator=torch.Generator().manual_seed(0))
+    which = draws["w"][:, 0].round().long()
+    assert torch.equal(which, draws["k"])  # points come from the same component as the weights
+    assert (which.bincount(minlength=4) - 1000).abs().max() < 5 * 27
+    assert (which.diff() != 0).sum() > 2500  # 3000 expected when the order is random
+    single = Mixture(parts).sample(generator=torch.Generator().manual_seed(1))
+    assert single["w"].shape == (2,)
+    assert single["k"].shape == ()
+
+
+def test_a_posterior_owns_its_tensors():
+    live = torch.zeros(3)
+    post = MeanFieldGaussian({"w": live}, {"w": torch.ones(3)}, point={"b": live})
+    live.fill_(7)
+    assert post.mean["w"].eq(0).all()
+    assert post.point["b"].eq(0).all()
+    with pytest.raises(AttributeError):
+        post.mean = {}
+
+
+@pytest.mark.parametrize(
+    "post", [random_mean_field(), random_full(), Mixture([random_mean_field(), random_mean_field(1)])]
+)
+def test_to_pickle_deepcopy_and_repr(post):
+    single = post.to(torch.float32)
+    assert single.sample()["a.weight"].dtype == torch.float32
+    draw = post.sample(2, generator=torch.Generator().manual_seed(0))
+    for other in (pickle.loads(pickle.dumps(post)), copy.deepcopy(post)):
+        again = other.sample(2, generator=torch.Generator().manual_seed(0))
+        assert all(torch.equal(draw[n], again[n]) for n in draw)
+    assert "10 weights in 4 tensors" in repr(post)
+
+
+def test_half_precision_weights_are_drawn_and_summed_in_single_precision():
+    mean, precision = {"w": torch.zeros(50_000, dtype=torch.bfloat16)}, {"w": torch.full((50_000,), 2.0)}
+    post = MeanFieldGaussian(mean, precision, prior_precision={"w": 2.0})
+    assert post.sample()["w"].dtype == torch.bfloat16
+    assert post.log_prob(post.sample()).dtype == torch.float32
+    assert post.kl() == 0
+    torch.testing.assert_close(post.entropy(), 50_000 * Normal(0.0, 0.5**0.5).entropy(), rtol=1e-5, atol=0)
+
+
+def test_without_sampled_weights_there_is_only_the_point():
+    post = MeanFieldGaussian({}, {}, point={"w": torch.ones(2)}, prior_precision={})
+    assert post.sample(3)["w"].shape == (3, 2)
+    assert post.entropy() == post.kl() == 0
+
+
+ONE = {"w": torch.ones(2)}
+BAD = {
+    "missing precision": (lambda: MeanFieldGaussian(ONE, {}), "precision lacks 'w'"),
+    "unknown precision": (lambda: MeanFieldGaussian(ONE, {**ONE, "v": torch.ones(1)}), "precision has 'v'"),
+    "shape": (lambda: MeanFieldGaussian(ONE, {"w": torch.ones(3)}), "precision of 'w' has shape [3]"),
+    "zero": (lambda: MeanFieldGaussian(ONE, {"w": torch.tensor([1.0, 0.0])}), "precision of 'w' must be positive"),
+    "nan": (lambda: MeanFieldGaussian(ONE, {"w": torch.tensor([1.0, float("nan")])}), "but one is nan"),
+    "twice": (lambda: MeanFieldGaussian(ONE, ONE, point=ONE), "'w' is both sampled and a point"),
+    "scalar prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision=1.0), "dict.fromkeys(mean, λ)"),
+    "negative prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": -1.0}), "prior precision of 'w'"),
+    "prior shape": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": torch.ones(3)}), "does not fit"),
+    "prior axes": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": torch.ones(2, 2)}), "does not fit"),
+    "no prior": (lambda: MeanFieldGaussian(ONE, ONE).kl(), "has no prior"),
+    "improper prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": 0.0}).kl(), "improper prior"),
+    "no draws": (lambda: MeanFieldGaussian(ONE, ONE).sample(0), "n=0"),
+    "other kind": (lambda: MeanFieldGaussian(ONE, ONE).kl_to(random_full()), "FullGaussian.of"),
+    "other weights": (lambda: random_mean_field().kl_to(MeanFieldGaussian(ONE, ONE)), "other lacks 'a.bias'"),
+    "sample names": (lambda: MeanFieldGaussian(ONE, ONE).log_prob({"v": torch.ones(2)}), "the sample lacks 'w'"),
+    "sample shape": (lambda: MeanFieldGaussian(ONE, ONE).log_prob({"w": torch.ones(3)}), "must end in [2]"),
+    "full sizes": (lambda: FullGaussian(torch.ones(2), torch.eye(3), {"w": torch.Size([2])}), "not [2] and [3, 3]"),
+    "indefinite": (
+        lambda: FullGaussian(torch.ones(2), torch.tensor([[1.0, 2.0], [2.0, 1.0]]), {"w": torch.Size([2])}),
+        "not positive definite",
+    ),
+    "full, other kind": (lambda: random_full().kl_to(random_mean_field()), "see FullGaussian.of"),
+    "full, other weights": (
+        lambda: random_full().kl_to(FullGaussian(torch.ones(2), torch.eye(2), {"w": torch.Size([2])})),
+        "over other weights",
+    ),
+    "no components": (lambda: Mixture([]), "at least one component"),
+    "components differ": (lambda: Mixture([MeanFieldGaussian(ONE, ONE), random_mean_field()]), "component 1"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_wrong_use_is_explained(case):
+    act, message = BAD[case]
+    with pytest.raises((ValueError, TypeError)) as error:
+        act()
+    assert message in str(error.value)

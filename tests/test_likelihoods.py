@@ -1,0 +1,91 @@
+"""Likelihoods against torch.distributions and torch's own losses, in float64."""
+
+import pytest
+import torch
+from torch import distributions
+from torch.nn import functional as F
+
+from vadam.likelihoods import Bernoulli, Categorical, Gaussian, like_output
+
+B = 7
+
+
+def randn(*shape):
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("shape", [(B,), (B, 1), (B, 3), (B, 2, 3)])
+def test_gaussian(shape):
+    f, y = randn(*shape), randn(*shape)
+    expected = distributions.Normal(f, 0.5).log_prob(y).reshape(B, -1).sum(1)
+    torch.testing.assert_close(Gaussian(4.0).log_prob(f, y), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Gaussian(4.0).nll(f, y), -expected.mean(), rtol=1e-12, atol=1e-12)
+
+
+def test_gaussian_noise_per_output_and_its_gradient():
+    tau = torch.tensor([1.0, 4.0, 9.0], dtype=torch.float64, requires_grad=True)
+    f, y = randn(B, 3), randn(B, 3)
+    expected = distributions.Normal(f, tau.rsqrt()).log_prob(y).sum(1)
+    torch.testing.assert_close(Gaussian(tau).log_prob(f, y), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Gaussian(tau).noise_std(f), tau.rsqrt().expand(B, 3))
+    (grad,) = torch.autograd.grad(Gaussian(tau).nll(f, y), tau)
+    torch.testing.assert_close(grad, torch.autograd.grad(-expected.mean(), tau)[0])
+
+
+@pytest.mark.parametrize("shape", [(B,), (B, 1), (B, 3)])
+def test_bernoulli(shape):
+    f, y = 30 * randn(*shape), torch.randint(2, shape)
+    expected = distributions.Bernoulli(logits=f).log_prob(y.double()).reshape(B, -1).sum(1)
+    torch.testing.assert_close(Bernoulli().log_prob(f, y), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Bernoulli().nll(f, y), -expected.mean(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Bernoulli().class_log_probs(f).exp()[..., 1], f.sigmoid())
+
+
+@pytest.mark.parametrize("axes", [(B,), (B, 5)])
+def test_categorical(axes):
+    f, y = 10 * randn(*axes, 4), torch.randint(4, axes)
+    expected = distributions.Categorical(logits=f).log_prob(y).reshape(B, -1).sum(1)
+    torch.testing.assert_close(Categorical().log_prob(f, y), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Categorical().nll(f, y), -expected.mean(), rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(Categorical().class_log_probs(f), f.log_softmax(-1))
+    if len(axes) == 1:
+        torch.testing.assert_close(Categorical().nll(f, y), F.cross_entropy(f, y))
+
+
+@pytest.mark.parametrize(
+    ("likelihood", "f", "y"),
+    [
+        (Gaussian(2.0), randn(B, 2), randn(B, 2)),
+        (Bernoulli(), randn(B), torch.randint(2, (B,))),
+        (Categorical(), randn(B, 3), torch.randint(3, (B,))),
+    ],
+)
+def test_the_loss_of_each_example_can_be_vmapped(likelihood, f, y):
+    """Per-example gradients take the loss of batches of one."""
+    each = torch.vmap(lambda f, y: likelihood.nll(f[None], y[None]))(f, y)
+    torch.testing.assert_close(each, -likelihood.log_prob(f, y), rtol=1e-12, atol=1e-12)
+
+
+def test_targets_with_and_without_a_last_axis_of_one_are_the_same():
+    f, y = randn(B), randn(B)
+    one = Gaussian(1.0).nll(f, y)
+    assert Gaussian(1.0).nll(f[:, None], y) == one
+    assert Gaussian(1.0).nll(f, y[:, None]) == one
+    assert like_output(y, f[:, None]).shape == (B, 1)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: Gaussian(0.0), "noise_precision=0.0"),
+        (lambda: Gaussian(-1.0), "noise_precision=-1.0"),
+        (lambda: Gaussian(torch.tensor([1.0, float("inf")])), "noise_precision=tensor"),
+        (lambda: Gaussian(1.0).nll(randn(B, 3), randn(B)), "targets of shape [7] do not fit outputs of shape [7, 3]"),
+        (lambda: Bernoulli().nll(randn(B), randn(B + 1)), "targets of shape [8]"),
+        (lambda: Categorical().nll(randn(B, 3), torch.zeros(B, 3)), "the classes are on the last axis"),
+    ],
+)
+def test_wrong_use_is_explained(act, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        act()
+    assert message in str(error.value)

@@ -1,0 +1,105 @@
+"""Metrics against scikit-learn, scipy and sums done by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import logsumexp
+from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score, root_mean_squared_error
+
+from vadam import metrics
+
+
+def some_classes(n=200, C=4):
+    probs = (2 * torch.randn(n, C, dtype=torch.float64)).softmax(-1)
+    return probs, torch.randint(C, (n,))
+
+
+def test_rmse():
+    a, y = torch.randn(50, dtype=torch.float64), torch.randn(50, dtype=torch.float64)
+    assert metrics.rmse(a, y).item() == pytest.approx(root_mean_squared_error(y, a))
+    assert metrics.rmse(a[:, None], y) == metrics.rmse(a, y)
+    with pytest.raises(ValueError, match="do not fit"):
+        metrics.rmse(a[:, None].expand(-1, 2), y)
+
+
+def test_log_likelihoods():
+    table = -50 * torch.rand(7, 20, dtype=torch.float64)
+    pointwise = np.mean(logsumexp(table.numpy(), axis=0) - math.log(7))
+    joint = (logsumexp(table.numpy().sum(1)) - math.log(7)) / 20
+    assert metrics.log_likelihood(table).item() == pytest.approx(pointwise, rel=1e-12)
+    assert metrics.joint_log_likelihood(table).item() == pytest.approx(joint, rel=1e-12)
+    assert metrics.nll(table) == -metrics.log_likelihood(table)
+    single = table[:1]
+    torch.testing.assert_close(metrics.joint_log_likelihood(single), metrics.log_likelihood(single))
+
+
+def test_nll_is_the_log_loss():
+    probs, y = some_classes()
+    table = probs.log()[torch.arange(200), y][None]
+    assert metrics.nll(table).item() == pytest.approx(log_loss(y, probs))
+
+
+def test_brier_and_accuracy():
+    probs, y = some_classes()
+    assert metrics.brier(probs, y).item() == pytest.approx(brier_score_loss(y, probs, scale_by_half=False))
+    assert metrics.accuracy(probs, y).item() == pytest.approx((probs.argmax(1) == y).double().mean().item())
+    p, y = torch.rand(100, dtype=torch.float64), torch.randint(2, (100,))
+    assert metrics.brier(p, y).item() == pytest.approx(brier_score_loss(y, p))
+    two = torch.stack([1 - p, p], 1)
+    torch.testing.assert_close(metrics.brier(two, y), 2 * metrics.brier(p, y))
+    torch.testing.assert_close(metrics.accuracy(two, y), metrics.accuracy(p, y))
+
+
+def test_ece_by_hand():
+    # confidences 0.95 (right) and 0.85 (wrong) are in (0.8, 1], 0.65 (right) in (0.6, 0.8], 0.60 (wrong) in (0.4, 0.6]
+    p = torch.tensor([0.65, 0.95, 0.40, 0.15], dtype=torch.float64)
+    y = torch.tensor([1, 1, 1, 1])
+    top = abs((0.95 + 0.85) - 1)
+    middle, low = abs(0.65 - 1), abs(0.60 - 0)
+    assert metrics.ece(p, y, bins=5).item() == pytest.approx((top + middle + low) / 4)
+    # two groups of two, by confidence: 0.60 and 0.65, both right, then 0.85 (wrong) and 0.95 (right)
+    p = torch.tensor([0.65, 0.95, 0.15, 0.60], dtype=torch.float64)
+    assert metrics.adaptive_ece(p, y, bins=2).item() == pytest.approx((abs(1.25 - 2) + abs(1.80 - 1)) / 4)
+
+
+@pytest.mark.parametrize("ece", [metrics.ece, metrics.adaptive_ece])
+def test_ece_of_calibrated_and_of_overconfident_predictions(ece):
+    """n = 20,000 in 15 bins: a calibrated bin of n/15 has a gap of about √(¼ · 15/n) = 0.014 at most."""
+    p = torch.rand(20_000, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    y = (torch.rand(20_000, generator=torch.Generator().manual_seed(1), dtype=torch.float64) < p).long()
+    assert ece(p, y) < 0.014
+    certain = (p > 0.5).double()  # right in three of four cases
+    assert ece(certain, y).item() == pytest.approx(0.25, abs=0.01)
+    everything_right = torch.ones(10)
+    assert ece(everything_right, everything_right.long()) == 0
+
+
+def test_coverage_counts_the_ends():
+    lower, upper = torch.tensor([0.0, 0.0, 0.0, 0.0]), torch.tensor([1.0, 1.0, 1.0, 1.0])
+    assert metrics.coverage(lower, upper, torch.tensor([0.0, 1.0, 1.1, -0.1])) == 0.5
+    assert metrics.coverage(lower[:, None], upper[:, None], torch.tensor([0.5, 0.5, 0.5, 2.0])) == 0.75
+
+
+@pytest.mark.parametrize("decimals", [1, 8])
+def test_auroc_with_and_without_ties(decimals):
+    score, y = torch.rand(300, dtype=torch.float64).round(decimals=decimals), torch.randint(2, (300,))
+    assert metrics.auroc(score, y).item() == pytest.approx(roc_auc_score(y, score), rel=1e-12)
+    assert metrics.auroc(score, y.bool()) == metrics.auroc(score, y)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: metrics.auroc(torch.rand(3), torch.ones(3)), "3 positives and 0 negatives"),
+        (lambda: metrics.ece(torch.rand(3, 2), torch.zeros(4)), "labels of shape [4]"),
+        (lambda: metrics.accuracy(torch.rand(3, 2, 2), torch.zeros(3)), "probabilities of shape [3, 2, 2]"),
+        (lambda: metrics.brier(torch.rand(3, 1), torch.zeros(3)), "probabilities of shape [3, 1]"),
+        (lambda: metrics.brier(torch.rand(3), torch.zeros(4)), "targets of shape [4]"),
+    ],
+)
+def test_wrong_use_is_explained(act, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        act()
+    assert message in str(error.value)
