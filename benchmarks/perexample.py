@@ -2,15 +2,14 @@
 
     python -m benchmarks.perexample [--repeats 30] [--threads 2] [--out benchmarks/results/perexample.json]
 
-Times are medians over repeats in which all methods take turns. Each method's squares are first compared with ours. Memory is the peak of
-a process of its own, above that of a process that only runs plain backward passes.
+Times are medians over repeats in which all methods take turns. Each method's squares are first compared with ours.
+Memory is the peak of a process of its own, above that of a process that only runs plain backward passes.
 """
 
 import argparse
 import json
 import os
 import platform
-import resource
 import statistics
 import subprocess
 import sys
@@ -205,18 +204,24 @@ def peak_megabytes(model_name: str, method_name: str) -> float:
     """The high-water mark of a process that does nothing else."""
     command = [sys.executable, "-m", "benchmarks.perexample", "--peak", model_name, method_name]
     environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_THRESHOLD_": "65536"}
-    return float(subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.split()[-1])
+    return float(
+        subprocess.run(command, env=environment, capture_output=True, check=True, text=True).stdout.split()[-1]
+    )
 
 
 def report_peak(model_name: str, method_name: str) -> None:
     step = prepared(model_name, method_name)
     for _ in range(4):
         step()
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+    status = Path("/proc/self/status").read_text()  # ru_maxrss would count the parent's memory
+    print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
 def machine() -> dict[str, object]:
-    cpu = next((line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line), "")
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        "",
+    )
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), **versions}
 
@@ -250,7 +255,9 @@ def main() -> None:
             print(f"  {name:16} {row['ms']:8.2f} {row['ratio']:6.2f} {row['extra_megabytes']:9.1f}")
 
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps({"machine": machine(), "repeats": arguments.repeats, "results": results}, indent=1) + "\n")
+    arguments.out.write_text(
+        json.dumps({"machine": machine(), "repeats": arguments.repeats, "results": results}, indent=1) + "\n"
+    )
     print(f"\nwrote {arguments.out}")
 
 

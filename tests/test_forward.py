@@ -252,6 +252,7 @@ def test_weights_that_the_posterior_does_not_name_keep_their_value():
 
 def test_a_posterior_of_an_optimizer_that_saw_no_names():
     model, x = mlp(), torch.randn(6, 4)
+    model[1].bias.requires_grad_(False)  # a point, which samples hold last
     opt = vadam.Vadam(model.parameters(), lr=1e-2, num_data=6)
 
     def closure():

@@ -1,6 +1,8 @@
 """The evidence lower bound, by Monte Carlo where it must and in closed form where it can.
 
-ELBO = E_q[log p(𝒟 | θ)] − KL(q‖p) ≈ N/n Σᵢ 1/S Σₛ log p(yᵢ | f(xᵢ; θₛ)) − KL(q‖p),  θₛ ~ q
+    ELBO = E_q[log p(𝒟 | θ)] − KL(q‖p) ≈ N/n Σᵢ 1/S Σₛ log p(yᵢ | f(xᵢ; θₛ)) − KL(q‖p),  θₛ ~ q
+
+The sum over i goes over the n examples at hand, which stand for all N.
 """
 
 from __future__ import annotations

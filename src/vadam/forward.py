@@ -111,8 +111,8 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
     """The draws by the names of the module's parameters."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     in_order = [name for name, _ in model.named_parameters()]
-    if not draws.keys() <= parameters.keys() and list(draws) == [str(i) for i in range(len(in_order))]:
-        draws = dict(zip(in_order, draws.values(), strict=True))  # an optimizer that only saw model.parameters()
+    if not draws.keys() <= parameters.keys() and draws.keys() == {str(i) for i in range(len(in_order))}:
+        draws = {in_order[int(i)]: value for i, value in draws.items()}  # of an optimizer that saw model.parameters()
     if unknown := sorted(draws.keys() - parameters.keys()):
         raise ValueError(
             f"the posterior has weights {unknown[:5]} that the model has not; the model's are {in_order[:5]}, … "

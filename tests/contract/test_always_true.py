@@ -371,3 +371,8 @@ def test_names_come_from_named_parameters_too() -> None:
     named = vadam.Vadam(problem.model.named_parameters(), num_data=40)
     assert set(named.posterior().mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}
     assert set(vadam.Vadam(problem.model.parameters(), num_data=40).posterior().mean) == {"0", "1", "2", "3"}
+    groups = [{"params": problem.model[2].parameters()}, {"params": problem.model[0].parameters()}]
+    grouped = vadam.Vadam(groups, num_data=40)
+    assert set(grouped.posterior().mean) == {"0.0", "0.1", "1.0", "1.1"}
+    with pytest.raises(ValueError, match="0.0"):  # the order of groups is not the model's: nothing is guessed
+        vadam.predict(problem.model, grouped.posterior(), problem.x)

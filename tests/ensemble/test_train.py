@@ -159,14 +159,14 @@ def test_small_last_minibatch_is_averaged_over_its_own_size():
     constants = chunk._constants([member], torch.float64)
     mean = chunk._first_weights(network, [member], torch.float64)
     state = step.start(method, mean, constants)
-    run = step.make(method, choose("bmm", network, "gaussian"), compiled=False)
+    run = step.make(method, choose("bmm", network, "gaussian"), shapes_of(network), 8, compiled=False)
     batches = minibatches(rows, steps=[2], seeds=[1], lr=[1e-12], batch_size=8, schedule=None, stream=Stream.WEIGHTS)
     W, b = mean[0, :3], mean[0, 3]
     order, sizes = Order(11, 8, 2, seed=1).take(2)
     assert sizes.tolist() == [8, 3]
     assert sorted([*order[0], *order[1][:3]]) == list(range(11))
     for t, batch in enumerate(batches):
-        state = run(state, batch, constants, shapes_of(network))
+        state = run(state, batch, constants)
         inputs, targets = torch.as_tensor(x[order[t][: sizes[t]]]), torch.as_tensor(y[order[t][: sizes[t]]])
         residual = inputs @ W + b - targets
         expected = torch.cat([(residual[:, None] * inputs).mean(0), residual.mean()[None]]) + mean[0] / 11

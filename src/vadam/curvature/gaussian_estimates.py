@@ -1,7 +1,8 @@
 """Curvature from Gaussian samples θ = μ + σ∘ε alone: no second derivative, and for the score function no derivative at all.
 
     E[∇²f] = E[ĝ∘ε/σ]                            Price's theorem, by parts   (``reparameterised``)
-    E[∇f]  = E[F ε/σ],  E[∇²f] = E[F (ε² − 1)/σ²]    by parts again, twice       (``score_gradient``, ``score_curvature``)
+    E[∇f]  = E[F ε/σ],  E[∇²f] = E[F (ε² − 1)/σ²]    by parts again, twice       (``score_gradient``,
+    ``score_curvature``)
 
 σ enters as the precision σ⁻². Neither ĥ is positive by construction: VON back-tracks (App. D.1), IVON corrects.
 """

@@ -1,11 +1,12 @@
 """The gradient magnitude ĥ = ĝ∘ĝ (paper §3.3), the curvature of Vprop, Vadam and VadaGrad, and how biased it is (Theorem 1).
 
-With g the gradient and h the mean of squared per-example gradients, both over all N data, a minibatch of M drawn uniformly gives
+With g the gradient and h the mean of squared per-example gradients, both over all N data, a minibatch of M drawn
+uniformly gives
 
     E[ĝ∘ĝ] = w h + (1 − w) g∘g,   w = (N − M) / (M (N − 1))
 
-At M = 1, w = 1 and ĥ is unbiased for h. As M grows w falls like 1/M: near a minimum, where g ≈ 0, ĝ∘ĝ is about M times smaller than h,
-and the posterior's variance correspondingly too large. VOGN's ĥ is unbiased at every M.
+At M = 1, w = 1 and ĥ is unbiased for h. As M grows w falls like 1/M: near a minimum, where g ≈ 0, ĝ∘ĝ is about M
+times smaller than h, and the posterior's variance correspondingly too large. VOGN's ĥ is unbiased at every M.
 """
 
 from torch import Tensor
@@ -32,8 +33,8 @@ def gm_bias(num_data: int, batch_size: int) -> float:
 def expected_magnitude(h_full: Tensor, g_full: Tensor, *, num_data: int, batch_size: int) -> Tensor:
     """E[ĝ∘ĝ] over minibatches of M drawn without replacement: what Vadam's s converges to, beside ``h_full``, what VOGN's does.
 
-    ``h_full`` is the mean of squared per-example gradients over all N data and ``g_full`` the mean gradient, at the same weights. The
-    ratio of σ² under Vadam to σ² under VOGN is then (h + λ̃) / (E[ĝ∘ĝ] + λ̃).
+    ``h_full`` is the mean of squared per-example gradients over all N data and ``g_full`` the mean gradient, at the
+    same weights. The ratio of σ² under Vadam to σ² under VOGN is then (h + λ̃) / (E[ĝ∘ĝ] + λ̃).
     """
     w = gm_bias(num_data, batch_size)
     return w * h_full + (1 - w) * g_full**2

@@ -1,7 +1,7 @@
 """Second derivatives of a loss by automatic differentiation: the whole Hessian, its exact diagonal, Hutchinson's estimate of it.
 
-Each function takes a loss with its graph, differentiates twice and returns ``(grads, curvature)``, the gradient coming for free on the
-way. The graph is spent afterwards. A parameter that does not influence the loss gets zeros.
+Each function takes a loss with its graph, differentiates twice and returns ``(grads, curvature)``, the gradient
+coming for free on the way. The graph is spent afterwards. A parameter that does not influence the loss gets zeros.
 """
 
 from collections.abc import Iterator, Sequence

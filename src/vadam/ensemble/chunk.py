@@ -87,12 +87,11 @@ def train_chunk(members: Sequence[Member], settings: Settings) -> Training:
         stream=Stream.DROPOUT if method.drops_out else Stream.WEIGHTS,
     )
     engine = choose(settings.engine, settings.network, settings.likelihood)
-    step = steps.make(method, engine, compiled=settings.compiled)
-    shapes = shapes_of(settings.network)
+    step = steps.make(method, engine, shapes_of(settings.network), batch_size, compiled=settings.compiled)
     state = steps.start(method, _first_weights(settings.network, members, settings.dtype), constants)
     curves: list[list[Scores]] = [[] for _ in members]
     for t, batch in enumerate(batches, start=1):
-        state = step(state, batch, constants, shapes)
+        state = step(state, batch, constants)
         if settings.history:
             for e, member in enumerate(members):
                 epoch, rest = divmod(t, settings.epoch_length(member))

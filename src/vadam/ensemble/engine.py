@@ -32,6 +32,8 @@ class Engine(Protocol):
     def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
         """[E, S, M, O] at weights [E, S, ...] and inputs [E, M, ...]."""
 
+    def __hash__(self) -> int: ...
+
 
 def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
     from vadam.ensemble import bmm, loop, vmap

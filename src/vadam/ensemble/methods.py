@@ -52,6 +52,8 @@ class Method(Protocol):
 
     def update(self, state: Any, g: Tensor, h: Tensor, hyper: Hyper) -> Any: ...
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Vadam:

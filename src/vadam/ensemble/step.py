@@ -5,14 +5,14 @@
     state ← rule(state, ĝ, ĥ)
 
 The same code serves every engine and method. The weights of a member lie end to end, so the state is a few matrices [E, P].
-Compiled, the step is a few fused loops around the matrix products; it is compiled once for all sizes.
+Compiled, the step is a few fused loops around the matrix products.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Constants(NamedTuple):
     dropout: Tensor
 
 
-Step = Callable[[Any, Batch, Constants, Shapes], Any]
+Step = Callable[[Any, Batch, Constants], Any]
 
 
 def start(method: Method, mean: Tensor, constants: Constants) -> Any:
@@ -45,7 +45,7 @@ def start(method: Method, mean: Tensor, constants: Constants) -> Any:
     return state._replace(t=torch.zeros_like(lam)) if hasattr(state, "t") else state
 
 
-def step(method: Method, engine: Engine, state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
+def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batch, constants: Constants) -> Any:
     lam, N, tau, dropout = constants
     hyper = Hyper(batch.alpha[:, None], lam[:, None], N[:, None])
     S, M = method.samples, batch.x.shape[1]
@@ -97,33 +97,36 @@ def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int) -> tuple[Te
     return tuple(torch.where(u > p, 1 / (1 - p), torch.zeros_like(u)) for u in uniform.split(sizes, dim=-1))
 
 
-def make(method: Method, engine: Engine, *, compiled: bool) -> Step:
-    return _compiled(method, engine) if compiled else _eager(method, engine)
-
-
-def _eager(method: Any, engine: Any) -> Step:
-    def run(state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
-        return step(method, engine, state, batch, constants, shapes)
-
-    return run
+def make(method: Method, engine: Engine, shapes: Shapes, batch_size: int, *, compiled: bool) -> Step:
+    """The step as a function of what changes."""
+    if compiled:
+        return _compiled(method, engine, tuple(shapes.items()), batch_size)
+    return partial(step, method, engine, shapes)
 
 
 @cache
-def _compiled(method: Any, engine: Any) -> Step:
-    """The step through ``torch.compile``; where that fails at the first call, the step as it is."""
-    eager = _eager(method, engine)
+def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch_size: int) -> Step:
+    """The step through ``torch.compile``; where that fails at the first call, the step as it is.
+
+    There is one for every size of the network and of the minibatch, so that only the number of members may still vary.
+    """
+    eager = partial(step, method, engine, dict(shapes))
+
+    def run(state: Any, batch: Batch, constants: Constants) -> Any:
+        return eager(state, batch, constants)
+
     # A code object of its own: torch counts compilations per code object and gives up after a few.
-    parts = (eager.__code__.replace(), eager.__globals__, eager.__name__, eager.__defaults__, eager.__closure__)
-    fast = torch.compile(FunctionType(*parts), fullgraph=True, dynamic=True)
+    own = FunctionType(run.__code__.replace(), run.__globals__, run.__name__, run.__defaults__, run.__closure__)
+    fast = torch.compile(own, fullgraph=True)
     chosen: Step | None = None
 
-    def run(state: Any, batch: Batch, constants: Constants, shapes: Shapes) -> Any:
+    def run_what_works(state: Any, batch: Batch, constants: Constants) -> Any:
         nonlocal chosen
         if chosen is None:
-            chosen = fast if _works(fast, state, batch, constants, shapes) else eager
-        return chosen(state, batch, constants, shapes)
+            chosen = fast if _works(fast, state, batch, constants) else eager
+        return chosen(state, batch, constants)
 
-    return run
+    return run_what_works
 
 
 def _works(fast: Step, *arguments: Any) -> bool:

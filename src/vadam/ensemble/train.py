@@ -102,12 +102,12 @@ def train(
     if engine in ("auto", "bmm") and layers_of(network):
         pays = sum(lengths) >= COMPILE_FROM
         settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
-    if chunk is None:
-        chunk = min(_fitting(network, method.samples * batch_size), -(-len(members) // jobs))
+    most = chunk or _fitting(network, method.samples * batch_size)
+    size = -(-len(members) // max(jobs, -(-len(members) // most)))  # chunks of equal size, at least one a process
     order = sorted(range(len(members)), key=lambda e: -lengths[e])
-    chunks = [order[i : i + chunk] for i in range(0, len(order), chunk)]
+    chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
     parts: list[Training] = []
-    for part in _run(jobs, [[members[e] for e in part] for part in chunks], settings):
+    for part in _run(jobs, chunks, settings):
         parts.append(part)
         if progress:
             progress(sum(len(done.diverged) for done in parts), len(members))
@@ -116,28 +116,30 @@ def train(
 
 def _run(jobs: int, chunks: list[list[Member]], settings: Settings) -> Iterator[Training]:
     """The chunks' results, in order."""
+    stack = max(2, len(chunks[0])) if settings.compiled else 1
     if jobs == 1:
-        yield from (_single_threaded(members, settings) for members in chunks)
+        yield from (_single_threaded(members, stack, settings) for members in chunks)
         return
     try:
         import joblib
     except ImportError as error:
         raise ImportError(f'jobs={jobs} runs processes through joblib: pip install "vadam[sweep]"') from error
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
-    yield from parallel(joblib.delayed(_single_threaded)(members, settings) for members in chunks)
+    yield from parallel(joblib.delayed(_single_threaded)(members, stack, settings) for members in chunks)
 
 
-def _single_threaded(members: list[Member], settings: Settings) -> Training:
-    """On one thread if the networks are small: there is nothing to share out, and threads would change the rounding."""
-    threads = torch.get_num_threads()
+def _single_threaded(members: list[Member], stack: int, settings: Settings) -> Training:
+    """One chunk; small networks on one thread, as there is nothing to share out and threads would change the rounding.
+
+    A chunk smaller than ``stack`` is filled up with copies, so that nothing is compiled again for another size.
+    """
     if settings.engine != "bmm":
         return train_chunk(members, settings)
+    threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        # torch.compile treats an axis of length 1 as a case of its own: better two members than to compile again.
-        alone = settings.compiled and len(members) == 1
-        training = train_chunk(members * 2 if alone else members, settings)
-        return _joined([training], [0]) if alone else training
+        copies = [members[0]] * (stack - len(members))
+        return _joined([train_chunk(members + copies, settings)], list(range(len(members))))
     finally:
         torch.set_num_threads(threads)
 

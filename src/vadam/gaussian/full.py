@@ -1,6 +1,8 @@
-"""One Gaussian over all weights together, with their correlations: for small networks.
+"""One Gaussian over all weights together, with their correlations.
 
-q(θ) = N(θ | μ, Σ),  Σ⁻¹ = precision = L Lᵀ,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+    q(θ) = N(θ | μ, Σ),  Σ⁻¹ = precision = L Lᵀ,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+
+FullVON learns it. D weights need D² numbers, so it is for small networks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""A Gaussian for every weight, independent of the others: the posterior that the optimizers learn.
+"""A Gaussian for every weight, independent of the others.
 
-q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+    q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+
+Every optimizer but FullVON learns one of these.
 """
 
 from __future__ import annotations

@@ -387,7 +387,7 @@ class VariationalOptimizer(Resumable):
         """A snapshot of q = N(mean, 1/precision), one entry per parameter.
 
         The names are the model's: of ``model``, or of the attached one, or as given by ``named_parameters()`` to the
-        constructor; otherwise "0", "1", ... in the order of the parameters.
+        constructor; otherwise "0", "1", ... in the order of the parameters ("0.0", ... where there are several groups).
         """
         names = self._names(model)
         mean, precision, prior, point = {}, {}, {}, {}
@@ -405,7 +405,8 @@ class VariationalOptimizer(Resumable):
         return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior or None)
 
     def _names(self, model: nn.Module | None = None) -> dict[int, str]:
-        names = {id(p): str(i) for i, p in enumerate(self._all())}
+        prefixes = [""] if len(self.param_groups) == 1 else [f"{k}." for k in range(len(self.param_groups))]
+        names = {id(p): f"{k}{i}" for k, g in zip(prefixes, self.param_groups, strict=True) for i, p in enumerate(g["params"])}
         for group in self.param_groups:
             names |= {id(p): name for p, name in zip(group["params"], group.get("param_names", ()), strict=False)}
         if self._attachment is not None:

@@ -129,6 +129,22 @@ def test_a_layer_used_twice_adds_up_before_the_square(data):
     assert_same(squares(model, *data), loop(model, loss_fn, *data))
 
 
+def test_one_parameter_under_two_names(data):
+    class TwoNames(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = self.gain = nn.Parameter(torch.randn(3))
+
+        def forward(self, x):
+            return (x * self.scale).tanh() * self.gain
+
+    torch.manual_seed(0)
+    cell = nn.LSTM(3, 3, num_layers=2, batch_first=True)
+    cell.weight_ih_l1 = cell.weight_ih_l0
+    for model, x in ((TwoNames(), data[0]), (nn.Sequential(cell, First()), torch.randn(N, 4, 3))):
+        assert_same(squares(model, x, data[1]), loop(model, loss_fn, x, data[1]))
+
+
 def test_two_forward_passes_into_one_loss(model, data):
     x, y = data
     engine = PerExampleSquares(model)

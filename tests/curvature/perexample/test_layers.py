@@ -178,12 +178,13 @@ TABLE = {
         lambda: nn.TransformerEncoderLayer(6, 2, 8, dropout=0.0, batch_first=True, norm_first=True),
         real(B, 7, 6),
     ),
+    "embedding bag": (lambda: nn.EmbeddingBag(6, 3), indices(B, 5)),
     "prelu": (lambda: nn.PReLU(3), real(B, 3, 4)),
     "bilinear": (lambda: Call(nn.Bilinear(3, 3, 2), lambda layer, x: layer(x, x.sin())), real(B, 3)),
 }
 
 
-# torch says that an uneven padding='same' makes a copy, and that vmap has no fast path for Bilinear: true, and not our business
+# torch says that an uneven padding='same' makes a copy, and that vmap has no fast path for Bilinear: true, not ours
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel", "ignore:There is a performance drop")
 @pytest.mark.parametrize("name", TABLE)
 def test_layer_equals_loop(name):

@@ -3,8 +3,9 @@
 reference     the slow obvious loop that the rest is compared with
 engine        ``PerExampleSquares``: the hooks, and what they collect
 gradients     per-example gradients of one parameter, and the shortest way to their squares
-closed_forms  Linear, Embedding, convolutions, normalisations: per-example gradients from input and output gradient alone
-replays       recurrent layers and attention: the layer written out in linear maps, run once more
+layers        which module owns what, and the rule for it
+closed_forms  Linear, Embedding, normalisations, and in convolution.py the convolutions: from input and output gradient
+replay        recurrent.py, attention.py: the layer written out in linear maps, run once more
 vmapped       any other module: its pull-back, vectorised over the examples
 """
 

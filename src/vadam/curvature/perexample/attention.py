@@ -1,6 +1,7 @@
 """Multi-head attention, written out: three linear maps into queries, keys and values, attention, one linear map out.
 
-Attention itself is torch's own function, called with identity projections, so every mask, mode and dropout draw is the original's.
+Attention itself is torch's own function, called with identity projections, so every mask, mode and dropout draw is
+the original's.
 """
 
 import inspect
@@ -63,7 +64,9 @@ def _attend(module: Any, q: Tensor, k: Tensor, v: Tensor, arguments: dict[str, A
     """Attention between projected [B, T, E]: what goes into the output map, and the attention weights if they were asked for."""
     identity = torch.eye(module.embed_dim, dtype=q.dtype, device=q.device)
     mixed, weights = F.multi_head_attention_forward(
-        *(x.transpose(0, 1) for x in (q, k, v)),
+        query=q.transpose(0, 1),
+        key=k.transpose(0, 1),
+        value=v.transpose(0, 1),
         embed_dim_to_check=module.embed_dim,
         num_heads=module.num_heads,
         in_proj_weight=identity.repeat(3, 1),

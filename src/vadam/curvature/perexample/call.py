@@ -26,14 +26,13 @@ class Layer:
     random_state: Any = None  # at the start of the call under way, for modules with dropout inside
 
     def __str__(self) -> str:
-        return (
-            f"{type(self.module).__name__} {self.name!r}" if self.name else f"the model ({type(self.module).__name__})"
-        )
+        kind = type(self.module).__name__
+        return f"{kind} {self.name!r}" if self.name else f"the model ({kind})"
 
 
 @dataclass(eq=False)
 class Call:
-    """``args`` and ``kwargs`` are detached. Squares are taken in float32 at least, also where the model works in half precision."""
+    """``args`` and ``kwargs`` are detached. Rules work in float32 at least, also where the model does not."""
 
     layer: Layer
     args: tuple
@@ -86,7 +85,9 @@ class Call:
                     f"an input of {self.layer} was changed in place after the call: give the layer a copy"
                 )
             self._gradients = self.layer.rule(self)
-        return [self._gradients[name] for name, p in self.layer.params.items() if p is param]
+        return [
+            self._gradients[name] for name, p in self.layer.params.items() if p is param and name in self._gradients
+        ]
 
     def keeps(self, output: int) -> bool:
         """Whether ``outputs[output]`` is still what the layer returned, and not changed in place since."""

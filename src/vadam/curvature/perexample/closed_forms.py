@@ -1,6 +1,7 @@
 """Per-example gradients in closed form: from the input a of a layer and the gradient z at its output, without running it again.
 
-The table ``CLOSED_FORMS`` is keyed by the ``forward`` that a form describes, so that a subclass that overrides it does not match.
+The table ``CLOSED_FORMS`` is keyed by the ``forward`` that a form describes, so that a subclass that overrides it
+does not match.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Per-example gradients of convolutions.
 
-A minibatch of B convolutions with G groups is one convolution with B·G groups of a single, B times wider example; the weight gradient
-of that one is the B per-example gradients side by side. It is taken in chunks of examples, so nothing of size B · |W| is ever held.
+A minibatch of B convolutions with G groups is one convolution with B·G groups of a single, B times wider example; the
+weight gradient of that one is the B per-example gradients side by side. It is taken in chunks of examples, so nothing
+of size B · |W| is ever held.
 """
 
 from itertools import product
@@ -10,21 +11,21 @@ from math import prod
 import torch
 import torch.nn.functional as F
 from torch import Size, Tensor
+from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from vadam.curvature.perexample.call import Call
 from vadam.curvature.perexample.gradients import FEW_POSITIONS, Explicit, Gradients, Outer
 
-WEIGHT_GRADIENT = {1: torch.nn.grad.conv1d_weight, 2: torch.nn.grad.conv2d_weight, 3: torch.nn.grad.conv3d_weight}
+WEIGHT_GRADIENT = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
 class Convolution(Gradients):
     """cᵢ = ∂⟨zᵢ, conv(xᵢ, W)⟩/∂W for x [B, I, *space] and z [B, O, *space]."""
 
     def __init__(self, x: Tensor, z: Tensor, shape: Size, stride: tuple, padding: tuple, dilation: tuple, groups: int):
+        super().__init__(len(x), max(shape.numel(), x.shape[1:].numel(), z.shape[1:].numel()), x.device)
         self.x, self.z, self.shape = x, z, shape
         self.stride, self.padding, self.dilation, self.groups = stride, padding, dilation, groups
-        self.examples = len(x)
-        self.cost = max(shape.numel(), x.shape[1:].numel(), z.shape[1:].numel())
 
     def of(self, examples: slice) -> Tensor:
         x, z = self.x[examples], self.z[examples]
@@ -86,9 +87,9 @@ def _patches(call: Call, x: Tensor, padding: tuple) -> Tensor:
     axes = list(zip(module.stride, module.dilation, module.kernel_size, strict=True))
     patches = []
     for position in product(*map(range, call.output_grad.shape[2:])):
-        window = (
+        window = tuple(
             slice(at * stride, at * stride + dilation * (size - 1) + 1, dilation)
             for at, (stride, dilation, size) in zip(position, axes, strict=True)
         )
-        patches.append(x[(..., *window)].flatten(1))
+        patches.append(x[:, :, *window].flatten(1))
     return torch.stack(patches, dim=1)

@@ -1,12 +1,13 @@
 """``PerExampleSquares``: the hooks that turn an ordinary backward pass into mean_i (∇f_i)².
 
-A forward hook on every layer notes its input, a hook on its output receives the gradient there, and a hook on each parameter, called
-when the backward pass has added up the parameter's gradient, takes the squares: by then all uses of the parameter have reported.
+A forward hook on every layer notes its input, a hook on its output receives the gradient there, and a hook on each
+parameter, called when the backward pass has added up the parameter's gradient, takes the squares: by then all uses of
+the parameter have reported.
 """
 
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -20,6 +21,7 @@ from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
 from vadam.curvature.perexample.replay import random_state
 
+DROPPING_OUT = (nn.RNNBase, nn.MultiheadAttention)  # what is replayed may have to draw again what it drew
 ACCOUNTED = 0.02  # relative: far above the rounding of half precision, far below a second use of a parameter
 
 
@@ -48,17 +50,20 @@ class PerExampleSquares:
         loss_fn(model(x), y).backward()     # the mean over the minibatch
         h = engine.take()                   # {parameter: ĥ}
 
-    The loss must be the mean over the minibatch of one loss fᵢ per example. Several backward passes before one ``take`` are the
-    micro-batches of one minibatch (gradient accumulation), each loss being divided by their number K: with cᵢ the contribution of
-    example i to the gradient and M_k the size of micro-batch k, ∇fᵢ = K M_k cᵢ and ĥ = K² Σ_k M_k² Σᵢ cᵢ² / Σ_k M_k.
+    The loss must be the mean over the minibatch of one loss fᵢ per example. Several backward passes before one
+    ``take`` are the micro-batches of one minibatch (gradient accumulation), each loss being divided by their number
+    K: with cᵢ the contribution of example i to the gradient and M_k the size of micro-batch k, ∇fᵢ = K M_k cᵢ and
+    ĥ = K² Σ_k M_k² Σᵢ cᵢ² / Σ_k M_k.
 
-    Followed are ``params`` (default: all that require a gradient) without ``exclude``. A parameter may be used several times and by
-    several layers, but only through the ``forward`` of a layer that owns it; the first backward pass checks that the layers account
-    for the whole gradient. Examples lie on the first axis of every layer's input; on the second, in inputs [T, B, ...], inside
-    torch's transformers and recurrent layers with ``batch_first=False``, and in all layers with ``sequence_first=True``.
+    Followed are ``params`` (default: all that require a gradient) without ``exclude``. A parameter may be used
+    several times and by several layers, but only through the ``forward`` of a layer that owns it; the first backward
+    pass checks that the layers account for the whole gradient. Examples lie on the first axis of every layer's input;
+    on the second, in inputs [T, B, ...], inside torch's transformers and recurrent layers with ``batch_first=False``,
+    and in all layers with ``sequence_first=True``. Something looked up once for all examples, as positions often are,
+    has no gradient per example: expand it to all examples before the layer.
 
-    Weights may change in place between backward passes: nothing of them is kept. A forward pass without gradients, or while
-    ``recording`` is False, leaves no trace. A copied or unpickled model does not report to the engine.
+    Weights may change in place between backward passes: nothing of them is kept. A forward pass without gradients, or
+    while ``recording`` is False, leaves no trace. A copied or unpickled model does not report to the engine.
     """
 
     def __init__(
@@ -72,16 +77,14 @@ class PerExampleSquares:
         self.recording = True
         self._names = {p: name for name, p in model.named_parameters()}
         self._pending: dict[nn.Parameter, dict[Call, None]] = {}  # calls whose output gradient has arrived
-        self._passes: dict[
-            int, tuple[int, Layer]
-        ] = {}  # by backward pass: the number of examples, and the layer that counted
+        self._passes: dict[int, tuple[int, Layer]] = {}  # in each backward pass: how many examples, and who counted
         self._squares: dict[nn.Parameter, Tensor] = {}
         self._last_pass: dict[nn.Parameter, int] = {}
         self._whole: dict[nn.Parameter, Tensor] = {}  # gradients that are to be accounted for
         followed = self._followed(params, exclude)
         self._handles: list[Any] = []
         for layer in layers_of(model, set(followed), sequence_first):
-            if layer.replays and getattr(layer.module, "dropout", 0):
+            if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
             self._handles.append(layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True))
         self._handles += [p.register_post_accumulate_grad_hook(Hook(self._accumulated)) for p in followed]
@@ -120,10 +123,10 @@ class PerExampleSquares:
                 )
         return [p for p in given if p.requires_grad and p not in excluded]
 
-    # In the order in which they are called: around a layer's forward, at its output in the backward pass, at a parameter.
+    # The hooks, in the order of their calls: around a layer, at its output in the backward pass, at a parameter.
 
-    def _starts(self, layer: Layer, module: nn.Module, args: tuple) -> None:
-        listening = self.recording and torch.is_grad_enabled() and module.training
+    def _starts(self, layer: Layer, module: Any, args: tuple) -> None:
+        listening = self.recording and torch.is_grad_enabled() and module.training and module.dropout > 0
         layer.random_state = random_state(args) if listening else None
 
     def _ends(self, layer: Layer, module: nn.Module, args: tuple, kwargs: dict[str, Any], output: Any) -> Any:
@@ -137,9 +140,7 @@ class PerExampleSquares:
         if any(torch._C._functorch.is_functorch_wrapped_tensor(y) for y in outputs):
             return None
         kept = [y.detach() for y in outputs] if layer.replays else ()
-        if (
-            len(outputs) > 1
-        ):  # one may be computed from another: gradients are read off copies, which only the outside sees
+        if len(outputs) > 1:  # one may be computed from another: copies, which only the outside sees, keep them apart
             output = pytree.tree_map_only(Tensor, Tensor.clone, output)
             outputs = floating(output)
         call = Call(
@@ -168,7 +169,7 @@ class PerExampleSquares:
         task = torch._C._current_graph_task_id()
         for p in call.layer.params.values():
             self._pending.setdefault(p, {})[call] = None
-        call.receive(output, grad.view(shape), task)
+        call.receive(output, grad.reshape(shape), task)
 
     def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
         if self.recording:
@@ -183,11 +184,7 @@ class PerExampleSquares:
             raise self._unaccounted(p)
         self.recording = False  # a rule may run its layer again
         try:
-            with (
-                torch.autocast(p.device.type, enabled=False)
-                if torch.is_autocast_enabled(p.device.type)
-                else nullcontext()
-            ):
+            with full_precision(p.device.type):
                 self._add_squares(p, calls)
         finally:
             self.recording = True
@@ -219,9 +216,10 @@ class PerExampleSquares:
         for call, use in uses:
             if use.examples != size:
                 raise ValueError(
-                    f"{call.layer} saw {use.examples} examples, {counted_by} saw {size} in the same backward pass. Every layer must see "
-                    "the examples on the first axis of its input (on the second, if sequence_first=True): flatten [B, T, ...] after the "
-                    f"layer rather than before it, expand positional embeddings to all examples, {WAY_OUT}"
+                    f"{call.layer} saw {use.examples} examples, {counted_by} saw {size} in the same backward pass. Every "
+                    "layer must see the examples on the first axis of its input (on the second, if sequence_first=True): "
+                    "flatten [B, T, ...] after the layer rather than before it, expand positional embeddings to all "
+                    f"examples, {WAY_OUT}"
                 )
         return size
 
@@ -237,15 +235,19 @@ class PerExampleSquares:
 
     def _unaccounted(self, p: nn.Parameter) -> RuntimeError:
         return RuntimeError(
-            f"the gradient of {self._names[p]!r} does not (or not only) come from calls of the layer that owns it. Is it used elsewhere, as "
-            "in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run with "
-            "engine.recording = False, or was a transposed output of the layer changed in place? "
-            f"Use parameters through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
+            f"the gradient of {self._names[p]!r} does not (or not only) come from calls of the layer that owns it. Is it "
+            "used elsewhere, as in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run "
+            "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
+            f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
         )
 
 
+def full_precision(device_type: str) -> AbstractContextManager:
+    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
+
+
 def surviving_changes_in_place(output: Tensor) -> Tensor:
-    """Where to hook: an in-place operation on a view leaves the view's hooks behind, those of the tensor it reshapes stay."""
+    """Where to hook: changing a view in place leaves the view's own hooks behind, not those of what it reshapes."""
     base = output._base
     reshapes = base is not None and base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous()
     return base if reshapes else output  # type: ignore[return-value]

@@ -1,8 +1,9 @@
 """Per-example gradients of one parameter, and the shortest way from them to the sum of their squares.
 
-The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` knows the contributions of
-one use of one parameter: ``of(examples)`` spells some of them out, ``total()`` is Σᵢ cᵢ and ``sum_of_squares(scale)`` is scale · Σᵢ cᵢ².
-The last goes through ``of`` in chunks that fit the cache, unless the structure of the gradients allows a shortcut.
+The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` knows
+the contributions of one use of one parameter: ``of(examples)`` spells some of them out, ``total()`` is Σᵢ cᵢ and
+``sum_of_squares(scale)`` is scale · Σᵢ cᵢ². The last goes through ``of`` in chunks that fit the cache, unless the
+structure of the gradients allows a shortcut.
 
 Letters in the shapes: B examples, T positions in an example (time, space, repeated use), O outputs, I inputs.
 """
@@ -14,13 +15,18 @@ import torch
 from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
-LONG = 2**15  # above this many elements, adding one example's squares at a time beats a reduction over examples
+ACCELERATOR_CHUNK = 2**25  # enough to keep a GPU busy
+LONG = (
+    2**15
+)  # above this many elements a core adds one example's squares at a time faster than it reduces over examples
 FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B products of single examples
 
 
 class Gradients:
-    examples: int
-    cost: int  # elements that ``of`` touches for one example
+    """The gradients of ``examples`` examples; ``of`` touches ``cost`` elements for one of them."""
+
+    def __init__(self, examples: int, cost: int, device: torch.device):
+        self.examples, self.cost, self.device = examples, cost, device
 
     def of(self, examples: slice) -> Tensor:
         """cᵢ for some examples: [b, *shape of the parameter]."""
@@ -35,10 +41,10 @@ class Gradients:
 
     def sum_of_squares(self, scale: float) -> Tensor:
         chunks = self._chunks()
-        first = next(chunks)
-        squares = first.square().sum(0).mul_(scale)
+        squares = next(chunks).square().sum(0).mul_(scale)
+        one_at_a_time = squares.numel() > LONG and self.device.type == "cpu"
         for chunk in chunks:
-            if squares.numel() > LONG:
+            if one_at_a_time:
                 for c in chunk:
                     squares.addcmul_(c, c, value=scale)
             else:
@@ -46,16 +52,20 @@ class Gradients:
         return squares
 
     def _chunks(self) -> Iterator[Tensor]:
-        size = max(1, CHUNK // max(1, self.cost))
+        elements = CHUNK if self.device.type == "cpu" else ACCELERATOR_CHUNK
+        size = max(1, elements // max(1, self.cost))
         return (self.of(slice(start, start + size)) for start in range(0, self.examples, size))
 
 
 class Explicit(Gradients):
-    """A vector added at T positions of every example, as biases are, with gradients z there: cᵢ = Σₜ z_it, for z [B, T, *shape]."""
+    """A tensor added at T positions of every example, as biases are, with gradients z there: cᵢ = Σₜ z_it.
+
+    z [B, T, *shape].
+    """
 
     def __init__(self, z: Tensor):
+        super().__init__(len(z), z.shape[1:].numel(), z.device)
         self.z = z
-        self.examples, self.cost = len(z), z.shape[1:].numel()
 
     def of(self, examples: slice) -> Tensor:
         return self.z[examples].sum(1) if self.z.shape[1] > 1 else self.z[examples].squeeze(1)
@@ -64,20 +74,21 @@ class Explicit(Gradients):
         return self.z.sum((0, 1))
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        return self.of(slice(None)).square().sum(0).mul_(scale)
+        c = self.of(slice(None))
+        return (c * c).sum(0).mul_(scale)
 
 
 class Outer(Gradients):
     """A matrix applied to T inputs a of every example, with gradients z at its outputs: cᵢ = Σₜ z_it a_itᵀ.
 
-    z [B, T, O] and a [B, T, I]. For T = 1 the squares separate, Σᵢ cᵢ² = (z²)ᵀ(a²); in general they are a sum over pairs of positions,
-    Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u), which is the shorter way while T is small.
+    z [B, T, O] and a [B, T, I]. For T = 1 the squares separate, Σᵢ cᵢ² = (z²)ᵀ(a²); in general they are a sum over
+    pairs of positions, Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u), which is the shorter way while T is small.
     """
 
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
         self.z, self.a = z, a
         self.shape = shape or Size((z.shape[2], a.shape[2]))
-        self.examples, self.cost = len(z), self.shape.numel()
+        super().__init__(len(z), self.shape.numel(), z.device)
 
     def of(self, examples: slice) -> Tensor:
         return torch.bmm(self.z[examples].transpose(1, 2), self.a[examples]).view(-1, *self.shape)
@@ -104,8 +115,8 @@ class Rows(Gradients):
     """
 
     def __init__(self, index: Tensor, z: Tensor, rows: int):
+        super().__init__(len(z), rows * z.shape[2], z.device)
         self.index, self.z, self.rows = index, z, rows
-        self.examples, self.cost = len(z), rows * z.shape[2]
 
     def of(self, examples: slice) -> Tensor:
         index, z = self.index[examples], self.z[examples]
@@ -131,8 +142,8 @@ class Stacked(Gradients):
     """A parameter made of blocks of rows, each with its own gradients, as the joint projection of queries, keys and values."""
 
     def __init__(self, blocks: Sequence[Gradients]):
+        super().__init__(blocks[0].examples, sum(block.cost for block in blocks), blocks[0].device)
         self.blocks = blocks
-        self.examples, self.cost = blocks[0].examples, sum(block.cost for block in blocks)
 
     def of(self, examples: slice) -> Tensor:
         return torch.cat([block.of(examples) for block in self.blocks], dim=1)
@@ -148,8 +159,8 @@ class Summed(Gradients):
     """Several uses of one parameter: an example's contributions are added up before they are squared."""
 
     def __init__(self, uses: Sequence[Gradients]):
+        super().__init__(uses[0].examples, max(use.cost for use in uses), uses[0].device)
         self.uses = uses
-        self.examples, self.cost = uses[0].examples, max(use.cost for use in uses)
 
     def of(self, examples: slice) -> Tensor:
         c = self.uses[0].of(examples)
@@ -162,14 +173,14 @@ class Summed(Gradients):
 
 
 def summed(uses: Sequence[Gradients]) -> Gradients:
-    """The gradients of several uses together. One matrix used twice is one matrix applied to twice the positions."""
+    """The gradients of several uses together. What is used twice in one way is used once at twice the positions."""
     if len(uses) == 1:
         return uses[0]
     outer = [use for use in uses if isinstance(use, Outer)]
-    if len(outer) < 2:
-        return Summed(uses)
-    joined = Outer(
-        torch.cat([use.z for use in outer], dim=1), torch.cat([use.a for use in outer], dim=1), outer[0].shape
-    )
-    others = [use for use in uses if not isinstance(use, Outer)]
-    return Summed([joined, *others]) if others else joined
+    explicit = [use for use in uses if isinstance(use, Explicit)]
+    joined = [use for use in uses if not isinstance(use, Outer | Explicit)]
+    if outer:
+        joined.append(Outer(torch.cat([u.z for u in outer], 1), torch.cat([u.a for u in outer], 1), outer[0].shape))
+    if explicit:
+        joined.append(Explicit(torch.cat([u.z for u in explicit], 1)))
+    return joined[0] if len(joined) == 1 else Summed(joined)

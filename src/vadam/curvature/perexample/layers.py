@@ -41,9 +41,7 @@ def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_fir
         if not params:
             continue
         if isinstance(module, ParametrizationList):
-            raise ValueError(
-                f"{name!r} is parametrised, its gradients per example are not known: remove the parametrisation, {WAY_OUT}"
-            )
+            raise ValueError(f"{name!r} is parametrised, which is not supported: remove the parametrisation, {WAY_OUT}")
         rule = _rule_for(module)
         first = not module.batch_first if hasattr(module, "batch_first") else sequence_first or module in time_leads
         yield Layer(name, module, params, rule, replays=rule not in CLOSED_FORMS.values(), sequence_first=bool(first))

@@ -1,8 +1,9 @@
 """Running a layer once more, written out in its linear maps, to read the gradients at their outputs.
 
-A recurrent layer or an attention layer is one call from outside and many linear maps inside. The per-example gradient of a linear map is
-known in closed form, given its input and the gradient z at its output. So the rule for such a layer computes the layer's output again,
-with every linear map going through a ``LinearMaps``, and one more backward pass through it fills in the z.
+A recurrent layer or an attention layer is one call from outside and many linear maps inside. The per-example gradient
+of a linear map is known in closed form, given its input and the gradient z at its output. So the rule for such a
+layer computes the layer's output again, with every linear map going through a ``LinearMaps``, and one more backward
+pass through it fills in the z.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +41,7 @@ class LinearMaps:
         return z
 
     def gradients(self, call: Call, outputs: Sequence[Tensor]) -> tuple[dict[str, Gradients], dict[str, Gradients]]:
-        """Per-example gradients of the weights and of the biases, by key, given that the layer's outputs are these again."""
+        """Per-example gradients of the weights and of the biases, by key, ``outputs`` being the layer's once more."""
         check_same(call, outputs, call.outputs)
         arrived = [(y, call.cast(grad)) for y, grad in zip(outputs, call.output_grads, strict=True) if grad is not None]
         at_outputs = torch.autograd.grad(
@@ -60,8 +61,8 @@ def check_same(call: Call, replayed: Sequence[Tensor], recorded: Sequence[Tensor
     for index, (new, old) in enumerate(zip(replayed, recorded, strict=True)):
         if new.shape != old.shape or (call.keeps(index) and (new - old).norm() > SAME * old.norm()):
             raise RuntimeError(
-                f"{call.layer} gives another output when it runs again on one example at a time: it draws random numbers, keeps state, or "
-                f"mixes the examples. Put its parameters in a small module of their own without these, {WAY_OUT}"
+                f"{call.layer} gives another output when it runs again, one example at a time: it draws random numbers, "
+                f"keeps state, or mixes the examples. Put its parameters in a small module of their own, {WAY_OUT}"
             )
 
 

@@ -1,7 +1,7 @@
 """Per-example gradients of any module: its pull-back, vectorised over the examples, in chunks.
 
-The module runs once more, on every example as a minibatch of one. What it computed for the whole minibatch is known, so a module that
-mixes examples, draws random numbers or keeps state is found out by its different output.
+The module runs once more, on every example as a minibatch of one. What it computed for the whole minibatch is known,
+so a module that mixes examples, draws random numbers or keeps state is found out by its different output.
 """
 
 from typing import Any
@@ -21,8 +21,8 @@ class Vmapped(Gradients):
     """The gradients of one parameter, computed when they are asked for, a chunk of examples at a time."""
 
     def __init__(self, pullback: "Pullback", name: str):
+        super().__init__(pullback.examples, pullback.cost, pullback.params[name].device)
         self.pullback, self.name = pullback, name
-        self.examples, self.cost = pullback.examples, pullback.cost
 
     def of(self, examples: slice) -> Tensor:
         return self.pullback(examples)[self.name]
@@ -50,9 +50,8 @@ class Pullback:
         ]
         names = {p: name for name, p in reversed(call.layer.params.items())}
         self.params = {name: p.detach() for p, name in names.items()}
-        self.cost = sum(p.numel() for p in self.params.values()) + sum(
-            t.numel() // self.examples for t in (*self._inputs(), *call.outputs)
-        )
+        activations = sum(t.numel() // self.examples for t in (*self._inputs(), *call.outputs))
+        self.cost = sum(p.numel() for p in self.params.values()) + activations
 
     def __call__(self, examples: slice) -> dict[str, Tensor]:
         """The gradients of all parameters of the module, for some examples."""
@@ -65,8 +64,8 @@ class Pullback:
                 gradients, replayed = vmap(self._one, in_dims=self.axis, out_dims=(0, self.axis))(inputs, grads)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
-                f"{self.call.layer} owns parameters and cannot be run example by example ({error}). Put the parameters in a small "
-                f"module of their own, without dropout or other state, {WAY_OUT}"
+                f"{self.call.layer} owns parameters and cannot be run example by example ({error}). Put the parameters "
+                f"in a small module of their own, without dropout or other state, {WAY_OUT}"
             ) from error
         check_same(self.call, replayed, outputs)
         return {name: self.call.cast(c) for name, c in gradients.items()}
@@ -79,7 +78,7 @@ class Pullback:
             args, kwargs = pytree.tree_unflatten(self._leaves_with(inputs), self.structure)
             return floating(functional_call(self.call.module, params, args, kwargs))
 
-        outputs, pull = vjp(forward, self.params)
+        outputs, pull = vjp(forward, self.params)  # type: ignore[misc]
         grads = [g.unsqueeze(self.axis).to(y.dtype) for g, y in zip(grads, outputs, strict=True)]
         return pull(grads)[0], [y.squeeze(self.axis) for y in outputs]
 
@@ -92,7 +91,7 @@ class Pullback:
 
 
 def vmapped(call: Call) -> dict[str, Gradients]:
-    """Small modules give all their gradients in one sweep; large ones sweep again for each parameter, to hold no more than a chunk."""
+    """Small modules give all gradients in one sweep. Large ones sweep again for each parameter and hold but a chunk."""
     pullback = Pullback(call)
     if pullback.examples * pullback.cost > 16 * CHUNK:
         return {name: Vmapped(pullback, name) for name in pullback.params}

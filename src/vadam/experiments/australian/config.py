@@ -21,13 +21,21 @@ class Config(BaseConfig):
     """Weight of the old curvature: 0.999 in the authors' program, 0.9 in the text."""
     iterations: int | None = None
     """None for the authors' 16 M epochs."""
-    evaluate_every: int = 10
+    evaluate_every: int = 25
     evaluation_samples: int = 10
+    compiled: bool = True
 
 
 PROTOCOLS: dict[str, dict[str, Any]] = {"authors": {}, "text": {"vogn_beta": 0.9, "iterations": 5_000}}
 PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {"seeds": 2, "batch_sizes": (1, 128), "samples": (1,), "iterations": 30, "evaluate_every": 5},
+    "smoke": {
+        "seeds": 2,
+        "batch_sizes": (1, 128),
+        "samples": (1,),
+        "iterations": 30,
+        "evaluate_every": 5,
+        "compiled": False,
+    },
     "quick": {"seeds": 4, "batch_sizes": (1, 128), "iterations": 1_500, "evaluate_every": 25},
     "paper": {},
 }

@@ -12,13 +12,17 @@ from vadam.experiments.australian.curve import Curve
 from vadam.experiments.australian.stack import Stack
 from vadam.experiments.work import Work
 
-METHODS = ("bbvi", "vadam", "vogn")
+METHODS = {"authors": ("bbvi", "vadam", "vogn"), "text": ("vogn",)}
+"""BBVI and Vadam are the same in the text as in the authors' program."""
 
 
 def cells(config: Config) -> dict[str, float]:
     """A step costs its samples times its minibatch, and something for being a step."""
     return {
-        f"{name}-M{M}-S{S}": 1 + S * M / 200 for M in config.batch_sizes for S in config.samples for name in METHODS
+        f"{name}-M{M}-S{S}": 1 + S * M / 200
+        for M in config.batch_sizes
+        for S in config.samples
+        for name in METHODS[config.protocol]
     }
 
 

@@ -30,7 +30,7 @@ class Stack:
         self.constants = steps.Constants(lam=lam, N=torch.full((E,), float(N)), tau=one, dropout=torch.zeros(E))
         self.shapes = layout.shapes_of(network)
         self.engine = choose("bmm", network, "bernoulli")
-        self._step = steps.make(method, self.engine, compiled=False)
+        self._step = steps.make(method, self.engine, compiled=config.compiled)
         self.state = steps.start(method, self._first_weights(network), self.constants)
 
     def minibatches(self, batch_size: int, count: int) -> Iterator[Batch]:

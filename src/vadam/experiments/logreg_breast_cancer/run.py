@@ -24,7 +24,7 @@ def cells(config: Config) -> dict[str, float]:
     costs = {"mf-exact": 0.001, "vogn-1": config.vogn_epochs / config.vadam_epochs}
     costs |= {f"vadam-M{M}": cost for M, cost in cost_per_epoch.items()}
     if config.protocol == "authors":
-        return costs | {"vogn-1-at-vadams-rates": 1.0, "vadam-ggn-M64": cost_per_epoch.get(64, 0.05)}
+        return costs | {"vogn-1-with-decay": 1.0, "vadam-ggn-M64": cost_per_epoch.get(64, 0.05)}
     return costs | {f"vadam-larger-steps-M{M}": cost for M, cost in cost_per_epoch.items()}
 
 
@@ -85,8 +85,8 @@ def method(config: Config, key: str, num_data: int) -> Method:
             return methods.authors_vadam(RATES, M, steps(vadam_steps, M), curvature="ggn")
         case "authors", "vogn-1":
             return methods.authors_vogn(RATES, 1, steps(vogn_steps, 1))
-        case "authors", "vogn-1-at-vadams-rates":
-            return methods.authors_vogn_at_vadams_rates(RATES, 1, steps(vadam_steps, 1))
+        case "authors", "vogn-1-with-decay":
+            return methods.authors_vogn_with_decay(RATES, 1, steps(vadam_steps, 1))
         case "text", "vadam":
             return methods.text_vadam(RATES, M, steps(vadam_steps, M))
         case "text", "vadam-larger-steps":

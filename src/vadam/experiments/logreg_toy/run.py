@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from vadam import data
+from vadam.exact.grid import grid_posterior
 from vadam.experiments.logreg import matlab_toy_vogn, matlab_vadam, quality
 from vadam.experiments.logreg.engine import Method, train
 from vadam.experiments.logreg.problem import Problem, without_bias
@@ -15,7 +16,8 @@ from vadam.experiments.logreg_toy.config import Config
 from vadam.experiments.work import Work
 from vadam.rules import natural_momentum, vadam
 
-GRID = {"theta1": (0.0, 20.0), "theta2": (0.0, 12.0), "points": (81, 61)}
+GRID = ((0.0, 40.0), (-2.0, 22.0))
+GRID_POINTS = 81
 GAMMA1 = 0.9
 
 
@@ -32,8 +34,7 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
             "mean": mean[0],
             "stddev": precision[0].rsqrt(),
             "nelbo": nelbo,
-            "points": torch.column_stack([problem.pool, problem.labels]),
-            "log_posterior": log_posterior(problem),
+            "true_posterior": true_posterior(problem),
         }
     start = torch.full_like(mean, config.start)
     *_, last = train(problem, method(config, key), start, work, seed=config.seed, key=key, compiled=config.compiled)
@@ -77,15 +78,21 @@ def momentum_rates(config: Config, t: Tensor) -> dict[str, Tensor]:
     }
 
 
-def log_posterior(problem: Problem) -> Tensor:
-    """log p(θ | data) on the grid, its maximum at 0, below −15 cut: what the contours are drawn from."""
-    columns, rows = GRID["points"]
-    theta1 = torch.linspace(*GRID["theta1"], int(columns), dtype=torch.float64)
-    theta2 = torch.linspace(*GRID["theta2"], int(rows), dtype=torch.float64)
-    theta = torch.cartesian_prod(theta2, theta1).flip(1)
+def true_posterior(problem: Problem) -> dict[str, Any]:
+    """The posterior itself on a grid, relative to its maximum, with the levels that enclose 90, 50 and 10 %."""
     signed = (2 * problem.labels - 1)[:, None] * problem.pool
-    log_joint = torch.nn.functional.logsigmoid(theta @ signed.T).sum(1) - 0.5 * (
-        problem.prior_precision * theta**2
-    ).sum(1)
-    relative = (log_joint - log_joint.max()).clamp(min=-15).reshape(int(rows), int(columns))
-    return (relative * 1000).round() / 1000
+
+    def log_joint(theta: Tensor) -> Tensor:
+        log_prior = -0.5 * (problem.prior_precision * theta**2).sum(1)
+        return torch.nn.functional.logsigmoid(theta @ signed.T).sum(1) + log_prior
+
+    grid = grid_posterior(log_joint, *GRID, points=GRID_POINTS)
+    top = grid.density.max()
+    return {
+        "ranges": GRID,
+        "relative_density": (grid.density / top * 1e4).round() / 1e4,
+        "levels": [level / top.item() for level in grid.levels((0.9, 0.5, 0.1))],
+        "mean": grid.mean,
+        "stddev": grid.covariance.diagonal().sqrt(),
+        "mode": grid.mode,
+    }

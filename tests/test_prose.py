@@ -1,0 +1,45 @@
+"""Prose is checked: every Python block of the README and the docs runs, and so does every example in a docstring."""
+
+import doctest
+import importlib
+import pkgutil
+import re
+from pathlib import Path
+
+import pytest
+
+import vadam
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+MODULES = sorted(
+    module.name
+    for module in pkgutil.walk_packages(vadam.__path__, "vadam.")
+    if not re.search(r"\.(cli|integrations|estimators|experiments|report|ensemble)\b", module.name)
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blocks of a page run one after the other, each in a namespace of its own; ```python no-run marks one that cannot."""
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
+        exec(compile(block, str(page), "exec"), {"__name__": "snippet"})
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstring_examples(name: str) -> None:
+    failed, _ = doctest.testmod(importlib.import_module(name), optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    assert failed == 0
+
+
+def test_the_readme_shows_what_it_says() -> None:
+    """Far from the data the network knows less: the first thing that a reader will try."""
+    text = (ROOT / "README.md").read_text()
+    block = next(b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "far from them" in b)
+    space: dict = {}
+    exec(block.replace('vadam.save("posterior.safetensors", post)', "pass"), space)
+    among, far = space["pred"].epistemic.flatten().tolist()
+    assert far > 3 * among
+    assert float(space["pred"].mean[0]) == pytest.approx(0.997, abs=0.15)  # sin 1.5
+    assert float(space["pred"].aleatoric.flatten()[0]) == pytest.approx(0.1)
