@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 import torch
-from ensemble.reference import METHODS, train_alone
 from torch import nn
 
+from ensemble.reference import METHODS, train_alone
 from vadam.ensemble import MAP, MLP, MCDropout, Member, Vadam, train
 from vadam.ensemble.methods import VOGN
 

@@ -13,6 +13,7 @@ from vadam.ensemble.methods import BBVI, IVON, MAP, VOGN, MCDropout, Method, Vad
 from vadam.ensemble.mlp import MLP
 from vadam.ensemble.stack import Stack
 from vadam.ensemble.train import train
+from vadam.ensemble.tune import Tuned, tune
 
 __all__ = [
     "BBVI",
@@ -26,8 +27,10 @@ __all__ = [
     "Scaling",
     "Stack",
     "Training",
+    "Tuned",
     "VadaGrad",
     "Vadam",
     "Vprop",
     "train",
+    "tune",
 ]

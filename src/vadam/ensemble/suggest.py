@@ -1,14 +1,16 @@
 """The next point of a Bayesian optimisation, as a function of the points so far.
 
-Optuna's GPSampler: a Gaussian process with a Matérn kernel and the expected improvement in logarithms. A new sampler is made
-for every question, seeded by the search's seed and the number of the trial, so that an interrupted search goes on as if
-nothing had happened.
+Optuna's GPSampler: a Gaussian process with a Matérn kernel, and expected improvement. A new sampler is made for every
+question, seeded by the search's seed and the number of the trial, so that an interrupted search goes on as if nothing had
+happened.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 
@@ -16,32 +18,34 @@ Space = Mapping[str, tuple[float, float]]
 Point = dict[str, float]
 
 
-def suggest(space: Space, tried: Sequence[tuple[Point, float]], *, startup: int, seed: int) -> Point:
-    """The next point to try to make the value large; all axes are searched in logarithms. The first ``startup`` are random.
+def random_point(space: Space, seed: Sequence[int]) -> Point:
+    """Every axis is searched in logarithms."""
+    rng = np.random.default_rng(seed)
+    return {name: min(high, low * (high / low) ** rng.uniform()) for name, (low, high) in space.items()}
 
-    A value of −inf stands for a failure. The Gaussian process sees it as a bad value, one range of the others below their
-    worst: bad enough to stay away, near enough not to flatten all differences.
+
+def next_point(space: Space, tried: Sequence[tuple[Point, float]], seed: Sequence[int]) -> Point:
+    """Where a large value is to be expected, given points and their values.
+
+    A value of −inf stands for a failure. The Gaussian process sees a finite one instead, below the worst of the others by
+    their range: bad enough to stay away, near enough not to flatten all differences.
     """
-    if len(tried) < startup:
-        rng = np.random.default_rng([seed, len(tried)])
-        return {name: float(low * (high / low) ** rng.uniform()) for name, (low, high) in space.items()}
-    optuna = _optuna()
-    axes = {name: optuna.distributions.FloatDistribution(low, high, log=True) for name, (low, high) in space.items()}
-    sampler = optuna.samplers.GPSampler(seed=int(np.random.default_rng([seed, len(tried)]).integers(2**31)), n_startup_trials=1)
-    study = optuna.create_study(direction="maximize", sampler=sampler)
-    trial = optuna.trial.create_trial
-    points = zip((point for point, _ in tried), _finite([value for _, value in tried]), strict=True)
-    study.add_trials([trial(params=point, distributions=axes, value=value) for point, value in points])
-    return dict(study.ask(axes).params)
+    with _quiet_optuna() as optuna:
+        axes = {name: optuna.distributions.FloatDistribution(*bounds, log=True) for name, bounds in space.items()}
+        sampler_seed = int(np.random.default_rng(seed).integers(2**31))
+        sampler = optuna.samplers.GPSampler(seed=sampler_seed, n_startup_trials=1)
+        study = optuna.create_study(direction="maximize", sampler=sampler)
+        for (point, _), value in zip(tried, _finite([value for _, value in tried]), strict=True):
+            study.add_trial(optuna.trial.create_trial(params=point, distributions=axes, value=value))
+        return dict(study.ask(axes).params)
 
 
 def check_space(space: Space) -> None:
     if not space:
-        raise ValueError("the space is empty: give at least one name with its bounds, e.g. prior_precision=(0.01, 100)")
+        raise ValueError("the space is empty: give a name and its bounds, e.g. {'prior_precision': (0.01, 100.0)}")
     for name, bounds in space.items():
-        low, high = bounds
-        if not 0 < low < high < math.inf:
-            raise ValueError(f"the bounds {bounds!r} of {name!r} are not valid: give two numbers with 0 < low < high")
+        if len(bounds) != 2 or not 0 < bounds[0] < bounds[1] < math.inf:
+            raise ValueError(f"the bounds {bounds!r} of {name!r} are not valid: give two numbers, 0 < low < high")
 
 
 def _finite(values: list[float]) -> list[float]:
@@ -52,10 +56,15 @@ def _finite(values: list[float]) -> list[float]:
     return [value if math.isfinite(value) else bad for value in values]
 
 
-def _optuna() -> "module":
+@contextmanager
+def _quiet_optuna() -> Iterator[Any]:
     try:
         import optuna
     except ImportError as error:
         raise ImportError('tuning needs Optuna: pip install "vadam[tune]"') from error
-    optuna.logging.set_verbosity(optuna.logging.WARNING)
-    return optuna
+    verbosity = optuna.logging.get_verbosity()
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    try:
+        yield optuna
+    finally:
+        optuna.logging.set_verbosity(verbosity)

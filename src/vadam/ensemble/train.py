@@ -102,8 +102,7 @@ def train(
     if engine in ("auto", "bmm") and layers_of(network):
         pays = sum(lengths) >= COMPILE_FROM
         settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
-    most = chunk or _fitting(network, method.samples * batch_size)
-    size = -(-len(members) // max(jobs, -(-len(members) // most)))  # chunks of equal size, at least one a process
+    size = _equal_size(len(members), chunk or _fitting(network, method.samples * batch_size), jobs)
     order = sorted(range(len(members)), key=lambda e: -lengths[e])
     chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
     parts: list[Training] = []
@@ -112,6 +111,12 @@ def train(
         if progress:
             progress(sum(len(done.diverged) for done in parts), len(members))
     return _joined(parts, order)
+
+
+def _equal_size(members: int, most: int, jobs: int) -> int:
+    """Chunks of equal size, at most ``most``, as many for each process."""
+    rounds = -(-members // (most * jobs))
+    return -(-members // (rounds * jobs))
 
 
 def _run(jobs: int, chunks: list[list[Member]], settings: Settings) -> Iterator[Training]:

@@ -1,7 +1,7 @@
 """Small statistics that evidence is written with: bootstrap intervals, with a fixed seed."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ class Interval(NamedTuple):
         return f"{self.estimate:.{digits}g} [{self.low:.{digits}g}, {self.high:.{digits}g}]"
 
 
-def interval(values: Sequence[float], statistic: Callable[..., np.ndarray] = np.mean, level: float = 0.95) -> Interval:
+def interval(values: Sequence[float], statistic: Callable[..., Any] = np.mean, level: float = 0.95) -> Interval:
     """Percentile bootstrap interval of a statistic of independent values."""
     sample = np.asarray(values, dtype=float)
     index = np.random.default_rng(0).integers(len(sample), size=(RESAMPLES, len(sample)))

@@ -18,10 +18,11 @@ from vadam import curvature, rules
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment
-from vadam.optim.estimate import Estimate, Grads, gradients, norms
+from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
 from vadam.optim.noise import draw_seed, standard_normal
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Sample, storage_dtype
+from vadam.optim.snapshot import mean_field, names
 
 Closure = Callable[[], Any]
 Group = dict[str, Any]
@@ -339,7 +340,7 @@ class VariationalOptimizer(Resumable):
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
                     f"attached model, or belong to a group with deterministic=True"
                 )
-        bad = _first_nonfinite(g)
+        bad = first_nonfinite(g)
         if bad is None:
             self._apply(g, h)
         elif self.nonfinite == "skip":
@@ -382,51 +383,19 @@ class VariationalOptimizer(Resumable):
 
     # What was learned --------------------------------------------------------------------------------------------------------
 
-    @torch.no_grad()
     def posterior(self, model: nn.Module | None = None) -> MeanFieldGaussian:
         """A snapshot of q = N(mean, 1/precision), one entry per parameter.
 
         The names are the model's: of ``model``, or of the attached one, or as given by ``named_parameters()`` to the
         constructor; otherwise "0", "1", ... in the order of the parameters ("0.0", ... where there are several groups).
         """
-        names = self._names(model)
-        mean, precision, prior, point = {}, {}, {}, {}
-        for group in self.param_groups:
-            for p in group["params"]:
-                name = names[id(p)]
-                held = None if self._sample is None else self._sample.mean_of(p)
-                mu = (p.detach() if held is None else held).clone()
-                if group["deterministic"] or not p.requires_grad:
-                    point[name] = mu
-                else:
-                    mean[name], precision[name] = mu, self._precision(group, p).clone()
-                    if "prior_precision" in group:
-                        prior[name] = group["prior_precision"]
-        return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior or None)
-
-    def _names(self, model: nn.Module | None = None) -> dict[int, str]:
-        prefixes = [""] if len(self.param_groups) == 1 else [f"{k}." for k in range(len(self.param_groups))]
-        names = {id(p): f"{k}{i}" for k, g in zip(prefixes, self.param_groups, strict=True) for i, p in enumerate(g["params"])}
-        for group in self.param_groups:
-            names |= {id(p): name for p, name in zip(group["params"], group.get("param_names", ()), strict=False)}
-        if self._attachment is not None:
-            names |= self._attachment.names
-        if model is not None:
-            names |= {id(p): name for name, p in model.named_parameters()}
-        return names
+        return mean_field(self, model)
 
     def _name(self, p: Tensor) -> str:
-        return f"parameter {self._names()[id(p)]!r} of shape {tuple(p.shape)}"
+        return f"parameter {names(self)[id(p)]!r} of shape {tuple(p.shape)}"
 
 
 _KEY = {"t": "step"}  # torch's own name for it, which torch's loading code leaves in the dtype it has
-
-
-def _first_nonfinite(g: Grads) -> Tensor | None:
-    of = norms(g)
-    if not of or bool(torch.stack([norm.to("cpu", torch.float32) for norm in of.values()]).isfinite().all()):
-        return None
-    return next((p for p, norm in of.items() if not norm.isfinite()), None)
 
 
 def _mean(losses: list[Any]) -> Any:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Group, Letters
-from vadam.optim.reparameterised import ReparameterisedOptimizer
+from vadam.optim.common import Common
+from vadam.optim.reparameterised import Reparameterised
 
 
-class BBVI(ReparameterisedOptimizer):
+class BBVI(Reparameterised):
     r"""Black-box variational inference (paper §2): Adam on the mean μ and on ρ, where σ = log(1 + e^ρ).
 
     Input: α (``lr``), γ₁, γ₂ (``betas``), δ (``eps``), N (``num_data``), λ (``prior_precision``)
@@ -39,10 +38,7 @@ class BBVI(ReparameterisedOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
-        samples: int = 1,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         defaults = {
             "lr": lr,
@@ -52,9 +48,7 @@ class BBVI(ReparameterisedOptimizer):
             "prior_precision": prior_precision,
             "init_precision": init_precision,
         }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)

@@ -51,16 +51,6 @@ def beta(group: dict[str, Any]) -> None:
     )
 
 
-def momentum(group: dict[str, Any]) -> None:
-    number(
-        "momentum", group["momentum"], low=0, high=1, closed="[", fix="natural momentum goes from 0 (none) to below 1"
-    )
-
-
-def damping(group: dict[str, Any]) -> None:
-    number("damping", group["damping"], low=0, closed="[", fix="it is added to the denominator of the step: at least 0")
-
-
 def num_data(group: dict[str, Any]) -> None:
     fix = "give the number of training examples, e.g. num_data=len(train_set)"
     number("num_data", group["num_data"], low=0, fix=fix)

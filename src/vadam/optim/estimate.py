@@ -92,3 +92,10 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
 def norms(g: Grads) -> Grads:
     params = [p for p in g if g[p].numel()]
     return dict(zip(params, torch._foreach_norm([g[p] for p in params]), strict=True)) if params else {}
+
+
+def first_nonfinite(g: Grads) -> Tensor | None:
+    of = norms(g)
+    if not of or bool(torch.stack([norm.to("cpu", torch.float32) for norm in of.values()]).isfinite().all()):
+        return None
+    return next((p for p, norm in of.items() if not norm.isfinite()), None)

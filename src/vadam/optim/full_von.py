@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +12,10 @@ from vadam import curvature, rules
 from vadam.gaussian import FullGaussian
 from vadam.optim import checks
 from vadam.optim.base import Closure, Group, Letters, VariationalOptimizer
+from vadam.optim.common import Common
 from vadam.optim.estimate import Grads
 from vadam.optim.sample import Sample
+from vadam.optim.snapshot import names
 
 
 class FullVON(VariationalOptimizer):
@@ -45,10 +47,7 @@ class FullVON(VariationalOptimizer):
         prior_precision: float = 1.0,
         init_precision: float | None = None,
         limit: int = 2000,
-        samples: int = 1,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         checks.whole("limit", limit, low=1, fix="the largest number of weights is a whole number from 1")
         self.limit = limit
@@ -59,9 +58,7 @@ class FullVON(VariationalOptimizer):
             "prior_precision": prior_precision,
             "init_precision": init_precision,
         }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
         weights = sum(p.numel() for _, p in self._sampled())
         if weights > limit:
             raise ValueError(
@@ -157,14 +154,14 @@ class FullVON(VariationalOptimizer):
     @torch.no_grad()
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
         """A snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
-        names = self._names(model)
+        name = names(self, model)
         _, params, state, scale = self._flat()
         return FullGaussian(
             state.mu.clone(),
             rules.full_von.precision(state, **scale),
-            {names[id(p)]: p.shape for p in params},
-            point={names[id(p)]: p.detach().clone() for p in self._all() if all(p is not q for q in params)},
-            prior_precision={names[id(p)]: g["prior_precision"] for g, p in self._sampled()},
+            {name[id(p)]: p.shape for p in params},
+            point={name[id(p)]: p.detach().clone() for p in self._all() if all(p is not q for q in params)},
+            prior_precision={name[id(p)]: g["prior_precision"] for g, p in self._sampled()},
         )
 
     def _check_same_kind(self, state_dict: dict[str, Any]) -> None:

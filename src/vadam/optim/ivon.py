@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Group, Letters
-from vadam.optim.reparameterised import ReparameterisedOptimizer
+from vadam.optim.common import Common
+from vadam.optim.reparameterised import Reparameterised
 
 
-class IVON(ReparameterisedOptimizer):
+class IVON(Reparameterised):
     r"""Improved Variational Online Newton (Shen et al., ICML 2024).
 
     Input: α (``lr``), β₁, β₂ (``betas``), N (``num_data``), λ (``prior_precision``), s₀ (``hess_init``), ξ (``clip_radius``)
@@ -41,10 +40,7 @@ class IVON(ReparameterisedOptimizer):
         hess_init: float = 1.0,
         clip_radius: float = float("inf"),
         rescale_lr: bool = True,
-        samples: int = 1,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         defaults = {
             "lr": lr,
@@ -55,9 +51,7 @@ class IVON(ReparameterisedOptimizer):
             "clip_radius": clip_radius,
             "rescale_lr": rescale_lr,
         }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)

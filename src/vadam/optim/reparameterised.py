@@ -8,7 +8,7 @@ from vadam.optim.estimate import Grads
 from vadam.optim.sample import Sample
 
 
-class ReparameterisedOptimizer(VariationalOptimizer):
+class Reparameterised(VariationalOptimizer):
     """ĥ = ĝ∘ε/σ, with the sample's noise drawn again from its seed; ĝ∘ĝ for weights that are not sampled."""
 
     curvature_degree = 1

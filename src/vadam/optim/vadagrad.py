@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam.optim.common import Common
 
 
 class VadaGrad(VariationalOptimizer):
@@ -38,15 +37,10 @@ class VadaGrad(VariationalOptimizer):
         *,
         init_precision: float,
         num_data: float = 1,
-        samples: int = 1,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         defaults = {"lr": lr, "beta": beta, "num_data": num_data, "init_precision": init_precision}
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam.optim.common import Common
 
 
 class Vadam(VariationalOptimizer):
@@ -71,12 +70,9 @@ class Vadam(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
-        samples: int = 1,
         tau: float = 1.0,
         sampling_precision: float = 0.0,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         defaults = {
             "lr": lr,
@@ -87,9 +83,7 @@ class Vadam(VariationalOptimizer):
             "tau": tau,
             "sampling_precision": sampling_precision,
         }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, cast
 
-import torch
 from torch import Tensor, nn
 
-from vadam import curvature, rules
-from vadam.optim import checks
-from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam import curvature
 from vadam.optim.estimate import Grads
+from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.sample import Sample
 
 
-class VOGN(VariationalOptimizer):
+class VOGN(NewtonOptimizer):
     r"""Variational Online Gauss-Newton (paper §3.2), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``augmentation``),
@@ -37,61 +34,6 @@ class VOGN(VariationalOptimizer):
 
     records_curvature = True
     _squares: curvature.PerExampleSquares | None = None
-
-    def __init__(
-        self,
-        params: Iterable[Any],
-        lr: float = 1e-3,
-        beta: float = 0.999,
-        *,
-        num_data: float,
-        prior_precision: float = 1.0,
-        init_precision: float | None = None,
-        momentum: float = 0.0,
-        damping: float = 0.0,
-        augmentation: float = 1.0,
-        samples: int = 1,
-        tau: float = 1.0,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "beta": beta,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-            "momentum": momentum,
-            "damping": damping,
-            "augmentation": augmentation,
-            "tau": tau,
-        }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.beta(group)
-        checks.num_data(group)
-        checks.prior(group)
-        checks.tau(group)
-        checks.init_precision(group)
-        checks.momentum(group)
-        checks.damping(group)
-        checks.number(
-            "augmentation", group["augmentation"], low=0, fix="the factor of effective data must be above 0, e.g. 1.0"
-        )
-
-    def _letters(self, group: Group) -> Letters:
-        scale = {"N": group["num_data"] * group["augmentation"], "lam": group["prior_precision"]}
-        rates = {"alpha": group["lr"], "beta": 1 - group["beta"], "damping": group["damping"]}
-        if group["momentum"]:
-            return Letters(
-                rules.natural_momentum, scale, {**scale, "tau": group["tau"]}, {**rates, "gamma": group["momentum"]}
-            )
-        return Letters(rules.vogn, scale, {**scale, "tau": group["tau"]}, rates)
 
     def attach(self, model: nn.Module) -> VOGN:
         """As for every optimizer; here it also puts the hooks on the layers that record per-example squares."""

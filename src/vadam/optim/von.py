@@ -13,11 +13,12 @@ from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Closure, Group, Letters
 from vadam.optim.estimate import Grads
-from vadam.optim.reparameterised import ReparameterisedOptimizer
+from vadam.optim.newton import NewtonOptimizer
+from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.sample import Sample
 
 
-class VON(ReparameterisedOptimizer):
+class VON(Reparameterised, NewtonOptimizer):
     r"""Variational Online Newton (paper §3.1, App. D), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
@@ -52,18 +53,10 @@ class VON(ReparameterisedOptimizer):
         beta: float = 0.999,
         *,
         num_data: float,
-        prior_precision: float = 1.0,
-        init_precision: float | None = None,
         curvature: str = "reparam",
         probes: int = 1,
         backtrack: float = 0.5,
-        momentum: float = 0.0,
-        damping: float = 0.0,
-        samples: int = 1,
-        tau: float = 1.0,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **arguments: Any,
     ) -> None:
         checks.one_of("curvature", curvature, ("reparam", "exact", "hutchinson", "score"))
         checks.whole("probes", probes, low=1, fix="Hutchinson's estimate needs a whole number of probes from 1")
@@ -71,38 +64,11 @@ class VON(ReparameterisedOptimizer):
             "backtrack", backtrack, low=0, high=1, fix="the margin of back-tracking lies between 0 and 1, e.g. 0.5"
         )
         self.curvature, self.probes, self.backtrack = curvature, probes, backtrack
-        defaults = {
-            "lr": lr,
-            "beta": beta,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-            "momentum": momentum,
-            "damping": damping,
-            "tau": tau,
-        }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.beta(group)
-        checks.num_data(group)
-        checks.prior(group)
-        checks.tau(group)
-        checks.init_precision(group)
-        checks.momentum(group)
-        checks.damping(group)
+        super().__init__(params, lr, beta, num_data=num_data, **arguments)
 
     def _letters(self, group: Group) -> Letters:
-        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
-        rates = {"alpha": group["lr"], "beta": (1 - group["beta"]) * self._shortened, "damping": group["damping"]}
-        if group["momentum"]:
-            return Letters(
-                rules.natural_momentum, scale, {**scale, "tau": group["tau"]}, {**rates, "gamma": group["momentum"]}
-            )
-        return Letters(rules.von, scale, {**scale, "tau": group["tau"]}, rates)
+        letters = super()._letters(group)
+        return letters._replace(rates={**letters.rates, "beta": letters.rates["beta"] * self._shortened})
 
     # Where ĥ comes from ------------------------------------------------------------------------------------------------------
 

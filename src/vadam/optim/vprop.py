@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
-
-import torch
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam.optim.common import Common
 
 
 class Vprop(VariationalOptimizer):
@@ -38,11 +37,8 @@ class Vprop(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
-        samples: int = 1,
         tau: float = 1.0,
-        antithetic: bool = False,
-        generator: torch.Generator | None = None,
-        nonfinite: str = "raise",
+        **common: Unpack[Common],
     ) -> None:
         defaults = {
             "lr": lr,
@@ -52,9 +48,7 @@ class Vprop(VariationalOptimizer):
             "init_precision": init_precision,
             "tau": tau,
         }
-        super().__init__(
-            params, defaults, samples=samples, antithetic=antithetic, generator=generator, nonfinite=nonfinite
-        )
+        super().__init__(params, defaults, **common)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)

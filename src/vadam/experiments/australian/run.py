@@ -37,12 +37,13 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
         split,
         MLP(table.X.shape[1], config.hidden, 1),
         method(config, name, int(S.removeprefix("S"))),
+        batch_size,
         config,
     )
     steps = config.iterations or 16 * batch_size * -(-len(split.train) // batch_size)
     curve = Curve(config.evaluate_every)
     first = resume(stack, curve, work)
-    for step, batch in islice(enumerate(stack.minibatches(batch_size, steps), start=1), first, None):
+    for step, batch in islice(enumerate(stack.minibatches(steps), start=1), first, None):
         stack.step(batch)
         if step % config.evaluate_every == 0:
             curve.add(*stack.test_log_losses(config.evaluation_samples, step))

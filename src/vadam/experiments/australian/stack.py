@@ -20,20 +20,22 @@ ELBO_SAMPLES = 100
 class Stack:
     """E networks with Bernoulli outputs, seeds ``seed``, ``seed`` + 1, ..., on one split of the data."""
 
-    def __init__(self, X: Tensor, y: Tensor, split: Split, network: MLP, method: Method, config: Config) -> None:
+    def __init__(
+        self, X: Tensor, y: Tensor, split: Split, network: MLP, method: Method, batch_size: int, config: Config
+    ) -> None:
         self.seeds = list(range(config.seed, config.seed + config.seeds))
         self.train = X[split.train], y[split.train]
         self.test = X[split.test], y[split.test]
-        self.method, self.lr = method, config.lr
+        self.method, self.batch_size, self.lr = method, batch_size, config.lr
         E, N = len(self.seeds), len(split.train)
         lam, one = torch.full((E,), config.prior_precision), torch.ones(E)
         self.constants = steps.Constants(lam=lam, N=torch.full((E,), float(N)), tau=one, dropout=torch.zeros(E))
         self.shapes = layout.shapes_of(network)
         self.engine = choose("bmm", network, "bernoulli")
-        self._step = steps.make(method, self.engine, compiled=config.compiled)
+        self._step = steps.make(method, self.engine, self.shapes, batch_size, compiled=config.compiled)
         self.state = steps.start(method, self._first_weights(network), self.constants)
 
-    def minibatches(self, batch_size: int, count: int) -> Iterator[Batch]:
+    def minibatches(self, count: int) -> Iterator[Batch]:
         """Every epoch a new order of the rows; the last small minibatch is kept."""
         E, (x, y) = len(self.seeds), self.train
         rows = Rows(x.repeat(E, 1), y.repeat(E)[:, None], [len(x)] * E)
@@ -42,13 +44,13 @@ class Stack:
             steps=[count] * E,
             seeds=self.seeds,
             lr=[self.lr] * E,
-            batch_size=batch_size,
+            batch_size=self.batch_size,
             schedule=None,
             stream=noise.Stream.WEIGHTS,
         )
 
     def step(self, batch: Batch) -> None:
-        self.state = self._step(self.state, batch, self.constants, self.shapes)
+        self.state = self._step(self.state, batch, self.constants)
 
     def test_log_losses(self, samples: int, step: int) -> tuple[Tensor, Tensor]:
         """In bits, [E] each: joint, −(1/n) log₂ mean_s Π_i p(y_i | θ_s), and pointwise, −(1/n) Σ_i log₂ mean_s p."""

@@ -23,11 +23,23 @@ class Rates:
     vogn_decayed: float = 0.2
 
 
-def authors_vadam(rates: Rates, batch_size: int, steps: int, curvature: str = "magnitude") -> Method:
+def authors_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
     def at(t: Tensor) -> dict[str, Tensor]:
         return {"alpha": decayed(rates.vadam, t), "beta": decayed(rates.vadam, t)}
 
-    return Method(matlab_vadam, curvature, at, batch_size, steps, START_PRECISION)
+    return Method(matlab_vadam, "magnitude", at, batch_size, steps, START_PRECISION)
+
+
+def authors_vadam_with_ggn(rates: Rates, batch_size: int, steps: int) -> Method:
+    """The same program with squares of the single examples' gradients in place of the squared minibatch gradient.
+
+    They are about M times as large (Theorem 1), so α is √M times as large: the steps keep their length.
+    """
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(rates.vadam * math.sqrt(batch_size), t), "beta": decayed(rates.vadam, t)}
+
+    return Method(matlab_vadam, "ggn", at, batch_size, steps, START_PRECISION)
 
 
 def authors_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
@@ -49,21 +61,21 @@ def authors_vogn_with_decay(rates: Rates, batch_size: int, steps: int) -> Method
     return Method(matlab_vogn, "ggn", at, batch_size, steps, START_PRECISION)
 
 
-def text_vadam(rates: Rates, batch_size: int, steps: int, curvature: str = "magnitude") -> Method:
+def text_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
     """Fig. 1 with γ₂ = β_t; the text gives no γ₁ for these data."""
-    return _fig1(rates.vadam, rates, batch_size, steps, curvature)
+    return _fig1(rates.vadam, rates, batch_size, steps)
 
 
 def text_vadam_with_larger_steps(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
     """Fig. 1 with α₀ √N: the step length of the authors' program."""
-    return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps, "magnitude")
+    return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps)
 
 
-def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int, curvature: str) -> Method:
+def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:
     def at(t: Tensor) -> dict[str, Tensor]:
         return {"alpha": decayed(alpha0, t), "gamma1": constant(GAMMA1, t), "gamma2": 1 - decayed(rates.vadam, t)}
 
-    return Method(vadam, curvature, at, batch_size, steps)
+    return Method(vadam, "magnitude", at, batch_size, steps)
 
 
 def text_vogn(rates: Rates, batch_size: int, steps: int) -> Method:

@@ -82,7 +82,7 @@ def method(config: Config, key: str, num_data: int) -> Method:
         case "authors", "vadam":
             return methods.authors_vadam(RATES, M, steps(vadam_steps, M))
         case "authors", "vadam-ggn":
-            return methods.authors_vadam(RATES, M, steps(vadam_steps, M), curvature="ggn")
+            return methods.authors_vadam_with_ggn(RATES, M, steps(vadam_steps, M))
         case "authors", "vogn-1":
             return methods.authors_vogn(RATES, 1, steps(vogn_steps, 1))
         case "authors", "vogn-1-with-decay":

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -58,7 +59,7 @@ def _measured(run: Recorded | None, cell: str) -> str:
     return f"({m1:.2f} ± {dm1:.2f}, {m2:.2f} ± {dm2:.2f}); ({s1:.2f} ± {ds1:.2f}, {s2:.2f} ± {ds2:.2f})"
 
 
-def _ellipse(q: dict | None) -> str:  # type: ignore[type-arg]
+def _ellipse(q: dict[str, Any] | None) -> str:
     if q is None:
         return "–"
     (m1, m2), (s1, s2) = q["mean"], q["stddev"]

@@ -60,7 +60,7 @@ def method(config: Config, key: str, num_data: int) -> Method:
         case "authors", "vadam":
             return methods.authors_vadam(RATES, M, vadam_steps)
         case "authors", "vadam-ggn":
-            return methods.authors_vadam(RATES, M, vadam_steps, curvature="ggn")
+            return methods.authors_vadam_with_ggn(RATES, M, vadam_steps)
         case "authors", "vogn-1":
             return methods.authors_vogn(RATES, 1, vogn_steps)
         case "text", "vadam":

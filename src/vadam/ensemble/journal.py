@@ -1,0 +1,83 @@
+"""What a search has tried, on disk: one JSON object a line, the first describing the search, each other one trial of a cell.
+
+A run that was stopped leaves at worst a last line cut short, which is dropped; its trial is then done again.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from vadam.ensemble.suggest import Point
+
+
+class Trial(NamedTuple):
+    """A point, the values of the folds there, and their mean, which is −inf if a fold failed."""
+
+    point: Point
+    folds: list[float]
+    value: float
+
+
+class Journal:
+    """Without a path, kept in memory only."""
+
+    def __init__(self, path: str | os.PathLike[str] | None, search: Mapping[str, Any]) -> None:
+        self.path = None if path is None else Path(path)
+        self.trials: dict[str, list[Trial]] = {cell: [] for cell in search["cells"]}
+        head = json.loads(json.dumps({"search": search}))
+        lines = self._read()
+        if lines and lines[0] != head:
+            raise ValueError(
+                f"the journal {self.path} belongs to another search ({_difference(lines[0], head)}): "
+                "give another path, or remove the file to start anew"
+            )
+        for line in lines[1:]:
+            if line["trial"] == len(self.trials[line["cell"]]):
+                folds = [-math.inf if value is None else value for value in line["folds"]]
+                self.trials[line["cell"]].append(Trial(line["point"], folds, mean(folds)))
+        if not lines:
+            self._append([head])
+
+    def add(self, new: Sequence[tuple[str, Point, list[float]]]) -> None:
+        """Trials of (cell, point, values of the folds): all of them are on disk when this returns."""
+        lines = []
+        for cell, point, folds in new:
+            written = [value if math.isfinite(value) else None for value in folds]
+            lines.append({"cell": cell, "trial": len(self.trials[cell]), "point": point, "folds": written})
+            self.trials[cell].append(Trial(point, folds, mean(folds)))
+        self._append(lines)
+
+    def _append(self, lines: list[dict[str, Any]]) -> None:
+        if self.path is None:
+            return
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write("".join(json.dumps(line, allow_nan=False) + "\n" for line in lines))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def _read(self) -> list[dict[str, Any]]:
+        if self.path is None or not self.path.exists():
+            return []
+        text = self.path.read_text()
+        whole = text[: text.rfind("\n") + 1]
+        if whole != text:
+            self.path.write_text(whole)
+        try:
+            return [json.loads(line) for line in whole.splitlines()]
+        except json.JSONDecodeError as error:
+            raise ValueError(f"{self.path} is not the journal of a search: {error}") from error
+
+
+def mean(folds: Sequence[float]) -> float:
+    return sum(folds) / len(folds) if all(map(math.isfinite, folds)) else -math.inf
+
+
+def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
+    old, new = found.get("search", {}), wanted["search"]
+    return next((f"{key} is {old.get(key)!r} there, {new[key]!r} here" for key in new if old.get(key) != new[key]), "?")

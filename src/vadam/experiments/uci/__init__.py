@@ -1,0 +1,12 @@
+"""Table 1 and App. J.1: Bayesian neural networks for regression on eight UCI sets."""
+
+from vadam.experiments.contract import Experiment
+
+EXPERIMENT = Experiment(
+    name="uci",
+    artefact="Table 1",
+    title="Bayesian neural networks on eight UCI regression sets",
+    package=__name__,
+    aliases=("table1",),
+    order=30,
+)

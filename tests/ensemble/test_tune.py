@@ -1,0 +1,160 @@
+"""Searches in lock step: what they find, that they can be stopped, that one does not disturb the other."""
+
+import importlib
+import json
+import math
+
+import numpy as np
+import pytest
+
+from vadam.ensemble import MLP, Member, Vadam, tune
+from vadam.ensemble.journal import Journal
+from vadam.ensemble.suggest import next_point, random_point
+
+SPACE = {"prior_precision": (0.01, 100.0), "noise_precision": (1.0, 100.0)}
+tune_module = importlib.import_module("vadam.ensemble.tune")  # the package holds the function of that name
+METHOD = Vadam(lr=0.05, betas=(0.9, 0.99), samples=2)
+
+
+def folds(seed=0, noise=0.3, n=40):
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(n, 2))
+    y = x[:, 0] + noise * rng.normal(size=n)
+    parts = np.array_split(rng.permutation(n), 2)
+    return [Member(x, y, train=parts[1 - k], test=parts[k], seed=k) for k in range(2)]
+
+
+def search(cells, **options):
+    setting = {"trials": 7, "startup": 4, "epochs": 5, "batch_size": 16, **options}
+    return tune(cells, SPACE, MLP(2, 4, 1), METHOD, **setting)
+
+
+def test_best_of_all_trials():
+    seen = []
+    found = search({"a": folds(), "b": folds(1)}, progress=lambda done, of: seen.append((done, of)))
+    assert seen == [(8, 14), (10, 14), (12, 14), (14, 14)]
+    for tuned in found.values():
+        assert len(tuned.trials) == 7
+        assert tuned.value == max(trial.value for trial in tuned.trials)
+        assert (tuned.point, tuned.value) in [(trial.point, trial.value) for trial in tuned.trials]
+        assert all(trial.value == pytest.approx(np.mean(trial.folds)) for trial in tuned.trials)
+        for trial in tuned.trials:
+            assert all(low <= trial.point[name] <= high for name, (low, high) in SPACE.items())
+
+
+def test_a_cell_does_not_depend_on_the_others():
+    """Scores may differ in the last place of float32 (see test_train), the points then by what the search makes of it."""
+    alone = search({"a": folds()}, trials=5)["a"]
+    together = search({"b": folds(1), "a": folds()}, trials=5)["a"]
+    for one, other in zip(alone.trials, together.trials, strict=True):
+        assert one.point == pytest.approx(other.point, rel=1e-3)
+        assert one.value == pytest.approx(other.value, abs=1e-3)
+
+
+@pytest.mark.parametrize("stop_after", [1, 2, 3])
+def test_stopped_search_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch, stop_after):
+    cells = {"a": folds(), "b": folds(1)}
+    whole = search(cells, journal=tmp_path / "whole.jsonl")
+    rounds = 0
+    original = tune_module.train
+
+    def stopping(*args, **kwargs):
+        nonlocal rounds
+        rounds += 1
+        if rounds > stop_after:
+            raise KeyboardInterrupt
+        return original(*args, **kwargs)
+
+    monkeypatch.setattr(tune_module, "train", stopping)
+    with pytest.raises(KeyboardInterrupt):
+        search(cells, journal=tmp_path / "parts.jsonl")
+    monkeypatch.setattr(tune_module, "train", original)
+    with (tmp_path / "parts.jsonl").open("a") as file:
+        file.write('{"cell": "a", "tri')  # the machine went down in the middle of a line
+    resumed = search(cells, journal=tmp_path / "parts.jsonl")
+    assert resumed == whole
+    assert (tmp_path / "parts.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
+
+
+def test_finished_search_trains_nothing(tmp_path, monkeypatch):
+    first = search({"a": folds()}, journal=tmp_path / "journal.jsonl")
+    monkeypatch.setattr(tune_module, "train", None)
+    assert search({"a": folds()}, journal=tmp_path / "journal.jsonl") == first
+    fewer = search({"a": folds()}, journal=tmp_path / "journal.jsonl", trials=5)["a"]
+    assert fewer.trials == first["a"].trials[:5]
+
+
+def test_journal_of_another_search(tmp_path):
+    search({"a": folds()}, journal=tmp_path / "journal.jsonl", trials=1)
+    with pytest.raises(ValueError, match=r"belongs to another search \(seed is 0 there, 1 here"):
+        search({"a": folds()}, journal=tmp_path / "journal.jsonl", seed=1)
+    (tmp_path / "other.jsonl").write_text("hello\n")
+    with pytest.raises(ValueError, match="is not the journal of a search"):
+        search({"a": folds()}, journal=tmp_path / "other.jsonl")
+
+
+def test_divergence_is_a_bad_value_for_its_cell_alone(tmp_path, monkeypatch):
+    """A learning rate of 1e20 blows every network up; the search learns to stay away from it."""
+    cells = {"wild": folds(), "calm": folds()}
+    space = {"lr": (1e-3, 1e30)}
+    found = tune(cells, space, MLP(2, 4, 1), METHOD, trials=12, startup=6, epochs=5, journal=tmp_path / "j.jsonl")
+    for tuned in found.values():
+        failed = [trial for trial in tuned.trials if trial.value == -math.inf]
+        assert failed
+        assert tuned.point["lr"] < 10
+        assert math.isfinite(tuned.value)
+    assert "Infinity" not in (tmp_path / "j.jsonl").read_text()
+    record = Journal(tmp_path / "j.jsonl", json.loads((tmp_path / "j.jsonl").read_text().splitlines()[0])["search"])
+    assert record.trials["wild"] == found["wild"].trials
+
+
+def test_all_diverge():
+    tuned = tune({"a": folds()}, {"lr": (1e29, 1e30)}, MLP(2, 4, 1), METHOD, trials=4, startup=2, epochs=5)["a"]
+    assert tuned.value == -math.inf
+    assert len(tuned.trials) == 4
+
+
+def test_search_finds_the_top_of_a_hill():
+    """Twenty points on a smooth hill in two dimensions: within a quarter of the hill's width of the top."""
+
+    def value(point):
+        a, b = math.log(point["prior_precision"]), math.log(point["noise_precision"])
+        return -((a - 1) ** 2) / 4 - (b - 2) ** 2
+
+    tried = []
+    for k in range(20):
+        point = random_point(SPACE, [0, k]) if k < 5 else next_point(SPACE, tried, [0, k])
+        tried.append((point, value(point)))
+    assert max(value for _, value in tried) > -0.05
+    again = next_point(SPACE, tried[:10], [0, 10])
+    assert again == tried[10][0]
+
+
+def test_random_points_fill_the_space():
+    points = [random_point(SPACE, [0, 1, k]) for k in range(2000)]
+    for name, (low, high) in SPACE.items():
+        share = np.log([point[name] / low for point in points]) / math.log(high / low)
+        assert np.histogram(share, 10, (0, 1))[0] == pytest.approx(200, abs=5 * 180**0.5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"cells": {}}, "no cell to tune"),
+        ({"cells": {"a": []}}, "cell 'a' needs folds"),
+        (
+            {"cells": {"a": [Member(np.zeros((3, 2)), np.zeros(3))]}},
+            "cell 'a' needs folds to score: members with test rows",
+        ),
+        ({"space": {}}, "the space is empty"),
+        ({"space": {"lr": (0.0, 1.0)}}, "the bounds .* of 'lr' are not valid"),
+        ({"space": {"epochs": (1, 10)}}, "'epochs' cannot be searched: the space may name dropout, lr"),
+        ({"metric": "rmse"}, "metric='rmse' is not valid"),
+        ({"trials": 0}, "trials=0 is not valid"),
+    ],
+)
+def test_wrong_arguments(change, message):
+    arguments = {"cells": {"a": folds()}, "space": SPACE, **change}
+    cells, space = arguments.pop("cells"), arguments.pop("space")
+    with pytest.raises(ValueError, match=message):
+        tune(cells, space, MLP(2, 4, 1), METHOD, **arguments)
