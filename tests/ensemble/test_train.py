@@ -43,9 +43,9 @@ def some_members(likelihood="gaussian", **common):
 def assert_same_weights(stack, e, mean, stddev, atol):
     for name, value in mean.items():
         torch.testing.assert_close(stack.mean[name][e], value, rtol=0, atol=atol)
-    assert (stddev is None) == (stack.stddev is None)
+    assert (stddev is None) == (stack.precision is None)
     for name, value in (stddev or {}).items():
-        torch.testing.assert_close(stack.stddev[name][e], value, rtol=0, atol=atol)
+        torch.testing.assert_close(stack.precision[name][e].rsqrt(), value, rtol=0, atol=atol)
 
 
 @pytest.mark.parametrize("engine", ["bmm", "vmap", "loop"])
@@ -102,7 +102,7 @@ def test_member_does_not_depend_on_its_stack(method):
 
 
 def weights_of(stack, e):
-    stddev = None if stack.stddev is None else {name: value[e] for name, value in stack.stddev.items()}
+    stddev = None if stack.precision is None else {name: p[e].rsqrt() for name, p in stack.precision.items()}
     return {name: value[e] for name, value in stack.mean.items()}, stddev
 
 

@@ -5,8 +5,7 @@
     ∂/∂Wₗ = Σᵢ wᵢ δₗᵢ aᵀₗ₋₁,ᵢ,   squares: Σᵢ wᵢ δ²ₗᵢ (a²ₗ₋₁,ᵢ)ᵀ
 
 The per-example gradient of a linear layer is an outer product, so its square is the outer product of squares: nothing
-larger than the weights is stored. All samples share the inputs, so the first layer is one product per network. A single
-output is a sum rather than a product of matrices: compiled, it fuses with what stands around it.
+larger than the weights is stored. All samples share the inputs, so the first layer is one product per network.
 """
 
 from __future__ import annotations
@@ -78,14 +77,14 @@ def _product(W: Tensor, A: Tensor) -> Tensor:
     if A.dim() == 3:
         E, S, o, i = W.shape
         return torch.bmm(W.reshape(E, S * o, i), A).view(E, S, o, -1)
-    if W.shape[2] == 1:
+    if _as_sum(W):
         return (W.transpose(-1, -2) * A).sum(-2, keepdim=True)
     return W @ A
 
 
 def _transposed_product(W: Tensor, delta: Tensor) -> Tensor:
     """Wᵀ Δ."""
-    return W.transpose(-1, -2) * delta if W.shape[2] == 1 else W.transpose(-1, -2) @ delta
+    return W.transpose(-1, -2) * delta if _as_sum(W) else W.transpose(-1, -2) @ delta
 
 
 def _outer(delta: Tensor, A: Tensor) -> Tensor:
@@ -93,6 +92,11 @@ def _outer(delta: Tensor, A: Tensor) -> Tensor:
     if A.dim() == 3:
         E, S, o, M = delta.shape
         return torch.bmm(delta.reshape(E, S * o, M), A.transpose(-1, -2)).view(E, S, o, -1)
-    if delta.shape[2] == 1:
+    if _as_sum(delta):
         return (delta * A).sum(-1).unsqueeze(-2)
     return delta @ A.transpose(-1, -2)
+
+
+def _as_sum(matrix: Tensor) -> bool:
+    """A single output is better written as a sum when compiled: it fuses with what stands around it."""
+    return matrix.shape[2] == 1 and torch.compiler.is_compiling()

@@ -160,7 +160,7 @@ def _stack(
         network=settings.network,
         likelihood=settings.likelihood,
         mean=split(state.mu, shapes),
-        stddev=None if precision is None else split(precision.rsqrt(), shapes),
+        precision=None if precision is None else split(precision, shapes),
         prior_precision=constants.lam if settings.method.has_prior else None,
         noise_precision=constants.tau,
         dropout=constants.dropout if settings.method.drops_out else None,

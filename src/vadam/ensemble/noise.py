@@ -44,15 +44,15 @@ def normals(key: Tensor, n: int, dtype: torch.dtype) -> Tensor:
     return torch.cat((radius * torch.cos(angle), radius * torch.sin(angle)), -1)[:, :n]
 
 
-def uniforms(key: Tensor, n: int, dtype: torch.dtype) -> Tensor:
-    """n independent numbers for each key, uniform in (0, 1), [E, n]; the first ones do not depend on n."""
-    return _unit(_bits(key, n)[0], dtype)
+def uniforms(key: Tensor, n: int, dtype: torch.dtype, *, start: int = 0) -> Tensor:
+    """n independent numbers for each key, uniform in (0, 1), [E, n]: those from ``start`` on of an endless row."""
+    return _unit(_bits(key, n, start)[0], dtype)
 
 
-def _bits(key: Tensor, n: int) -> tuple[Tensor, Tensor]:
+def _bits(key: Tensor, n: int, start: int = 0) -> tuple[Tensor, Tensor]:
     """Two hashes of 32 bits for each position; the multipliers are those of lowbias32 and murmur3."""
     k1, k2 = key[:, :1], key[:, 1:]
-    x = torch.arange(n, dtype=torch.int32, device=key.device) + k1
+    x = torch.arange(start, start + n, dtype=torch.int32, device=key.device) + k1
     x = (x ^ _shifted(x, 16)) * 0x7FEB352D
     x = ((x ^ _shifted(x, 15)) + k2) * _signed(0x846CA68B)
     a = x ^ _shifted(x, 16)

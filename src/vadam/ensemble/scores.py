@@ -15,6 +15,7 @@ import math
 import torch
 from torch import Tensor
 
+from vadam import metrics
 from vadam.ensemble import noise
 from vadam.ensemble.losses import LOSSES
 from vadam.ensemble.stack import Stack
@@ -37,17 +38,16 @@ def _scores_of_one(stack: Stack, x: Tensor, y: Tensor, samples: int, key: Tensor
     y, tau = y.double(), stack.noise_precision.double()
     y_std = stack.scaling.y_std[0]
     log_p = loss.log_prob(f, y, tau) - y_std.log().sum()  # [S, n]; a density per original unit
-    log_S = math.log(samples)
     result = {
-        "log_likelihood": (log_p.logsumexp(0) - log_S).mean(),
-        "joint_log_likelihood": (log_p.sum(1).logsumexp(0) - log_S) / len(y),
+        "log_likelihood": metrics.log_likelihood(log_p),
+        "joint_log_likelihood": metrics.joint_log_likelihood(log_p),
     }
     if stack.likelihood == "gaussian":
-        result["rmse"] = (((f.mean(0) - y) * y_std) ** 2).mean().sqrt()
+        result["rmse"] = metrics.rmse(f.mean(0) * y_std, y * y_std)
     elif stack.likelihood == "bernoulli":
         result["accuracy"] = ((f.sigmoid().mean(0) > 0.5) == (y > 0.5)).double().mean()
     else:
-        result["accuracy"] = (f.softmax(-1).mean(0).argmax(-1) == y.argmax(-1)).double().mean()
+        result["accuracy"] = metrics.accuracy(f.softmax(-1).mean(0), y.argmax(-1))
     return {name: _or_worst(name, value.item(), bool(f.isfinite().all())) for name, value in result.items()}
 
 

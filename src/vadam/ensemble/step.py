@@ -88,11 +88,14 @@ def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, sam
     return theta, epsilon
 
 
-def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int) -> tuple[Tensor, ...]:
-    """Masks [E, S, M, inputs] with 0 or 1/(1 − p) for the inputs of every linear layer of a perceptron."""
+def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int, *, first: int = 0) -> tuple[Tensor, ...]:
+    """Masks [E, S, M, inputs] with 0 or 1/(1 − p) for the inputs of every linear layer, for M examples from ``first`` on."""
     matrices = [W for W in theta.values() if W.dim() == 4]
     E, S, sizes = len(key), matrices[0].shape[1], [W.shape[-1] for W in matrices]
-    uniform = noise.uniforms(key, M * S * sum(sizes), matrices[0].dtype).view(E, M, S, sum(sizes)).transpose(1, 2)
+    row = S * sum(sizes)
+    uniform = (
+        noise.uniforms(key, M * row, matrices[0].dtype, start=first * row).view(E, M, S, sum(sizes)).transpose(1, 2)
+    )
     p = rate[:, None, None, None]
     return tuple(torch.where(u > p, 1 / (1 - p), torch.zeros_like(u)) for u in uniform.split(sizes, dim=-1))
 

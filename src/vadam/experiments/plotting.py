@@ -64,8 +64,8 @@ def panels(columns: int, *, width: float = 3.4, height: float = 2.9, rows: int =
     return figure, list(figure.subplots(rows, columns, squeeze=False).flat)
 
 
-def svg(figure: "Figure") -> str:
-    """For embedding: scales with the page, takes its text colour and font from it."""
+def svg(figure: "Figure", name: str) -> str:
+    """For embedding: scales with the page, takes its text colour and font from it; ids begin with ``name``."""
     buffer = io.StringIO()
     with style():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -73,7 +73,9 @@ def svg(figure: "Figure") -> str:
     text = text[text.index("<svg") :].replace(INK, "currentColor")
     text = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'width="100%"', text, count=1)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-    return re.sub(r"(\d+\.\d{2})\d+", r"\1", text)
+    text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    return re.sub(r"(\d\.\d{2})\d+", r"\1", text)
 
 
 def png(figure: "Figure", dpi: int = 160) -> bytes:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+
+from vadam.optim.distributed import replicas_of, unwrapped
 
 if TYPE_CHECKING:
     from vadam.optim.base import VariationalOptimizer
@@ -38,7 +41,7 @@ class BackwardHook:
     def __call__(self, p: Tensor) -> None:
         if not self._asked:
             self._asked = True
-            torch.autograd.Variable._execution_engine.queue_callback(self._ended)
+            _at_the_end(lambda: _at_the_end(self._ended))  # after DDP's own callback, which finishes its averages
 
     def _ended(self) -> None:
         self._asked = False
@@ -47,9 +50,14 @@ class BackwardHook:
             optimizer._after_backward()
 
 
+def _at_the_end(callback: Callable[[], None]) -> None:
+    torch.autograd.Variable._execution_engine.queue_callback(callback)
+
+
 class Attachment:
     def __init__(self, optimizer: VariationalOptimizer, model: nn.Module) -> None:
-        self.names = {id(p): name for name, p in model.named_parameters()}
+        self.names = {id(p): name for name, p in unwrapped(model).named_parameters()}
+        self.replicas = replicas_of(model)
         self._handles = [model.register_forward_pre_hook(ForwardHook(optimizer))]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)

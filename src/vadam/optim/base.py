@@ -18,6 +18,7 @@ from vadam import curvature, rules
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment
+from vadam.optim.distributed import mean_over, seed_of_this_rank
 from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
 from vadam.optim.noise import draw_seed, standard_normal
 from vadam.optim.resume import Resumable
@@ -121,6 +122,8 @@ class VariationalOptimizer(Resumable):
             raise RuntimeError("step() inside sampled_params(): leave the block first")
         if closure is not None:
             return self._step_with(closure)
+        if self._interrupted is not None:
+            self._sample, self._interrupted = self._interrupted, None
         if self._sample is not None:
             self._close_sample()
         try:
@@ -261,11 +264,11 @@ class VariationalOptimizer(Resumable):
         if self.antithetic and self._unpaired_seed is not None:
             seed, sign, self._unpaired_seed = self._unpaired_seed, -1.0, None
         else:
-            seed, sign = draw_seed(self.generator), 1.0
+            seed, sign = seed_of_this_rank(draw_seed(self.generator)), 1.0
             self._unpaired_seed = seed
         trained = list(self._trained())
         self._estimate.make_room(trained, self._base)
-        return Sample(seed, sign, [p for _, p in self._sampled()], trained)
+        return Sample(seed, sign, list(self._sampled()), trained)
 
     @torch.no_grad()
     def _close_sample(self) -> None:
@@ -273,7 +276,13 @@ class VariationalOptimizer(Resumable):
         assert sample is not None
         sample.restore()
         self._held, self._sample = None, None
-        self._estimate.add(sample, list(self._trained()), self._captured(sample))
+        self._estimate.add(sample, list(self._trained()), self._over_ranks(self._captured(sample)))
+
+    def _over_ranks(self, captured: Grads | None) -> Grads | None:
+        """The mean of what each rank has recorded, where the attached model is replicated."""
+        if captured is None or self._attachment is None or self._attachment.replicas is None:
+            return captured
+        return dict(zip(captured, mean_over(self._attachment.replicas, list(captured.values())), strict=True))
 
     def _drop_sample(self) -> None:
         if self._sample is not None:
@@ -293,7 +302,7 @@ class VariationalOptimizer(Resumable):
 
     def _deviations(self, sample: Sample) -> Iterator[Tensor]:
         """θ − μ = ε/√precision for each sampled parameter."""
-        for (group, p), eps in zip(self._sampled(), self._noise(sample), strict=True):
+        for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
             yield eps.mul_(self._sampling_precision(group, p).rsqrt())
 
     def _noise(self, sample: Sample) -> list[Tensor]:

@@ -4,18 +4,42 @@ from __future__ import annotations
 
 from vadam import curvature
 from vadam.optim.base import VariationalOptimizer
+from vadam.optim.distributed import LocalGradients, several_ranks
 from vadam.optim.estimate import Grads
 from vadam.optim.sample import Sample
 
 
 class Reparameterised(VariationalOptimizer):
-    """ĥ = ĝ∘ε/σ, with the sample's noise drawn again from its seed; ĝ∘ĝ for weights that are not sampled."""
+    """ĥ = ĝ∘ε/σ, with the sample's noise drawn again from its seed; ĝ∘ĝ for weights that are not sampled.
+
+    Where the model is replicated, ĝ is the mean over ranks but ε is a rank's own: each rank then multiplies its own gradient.
+    """
 
     curvature_degree = 1
+    _local: LocalGradients | None = None
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
-        h = {p: curvature.magnitude(g) for p, g in grads.items() if all(p is not q for q in sample.params)}
-        for (group, p), eps in zip(self._sampled(), self._noise(sample), strict=True):
+        sampled = set(sample.params)
+        return {p: curvature.magnitude(g) for p, g in grads.items() if p not in sampled} | self._products(sample, grads)
+
+    def _products(self, sample: Sample, grads: Grads) -> Grads:
+        h = {}
+        for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
             if p in grads:
                 h[p] = curvature.reparameterised(grads[p].to(eps.dtype), eps, self._sampling_precision(group, p))
         return h
+
+    def _open_sample(self, how: str) -> None:
+        if self._attachment is None and several_ranks():
+            raise RuntimeError(
+                f"{type(self).__name__} multiplies a rank's own gradient with its own noise, so under torch.distributed it must see "
+                f"the model: call opt.attach(model) once, with the DistributedDataParallel module if there is one"
+            )
+        super()._open_sample(how)
+        replicated = self._attachment is not None and self._attachment.replicas is not None
+        if replicated and self._local is None and self._sample is not None:
+            self._local = LocalGradients(self._sample.params, lambda: self._sample is not None)
+
+    def _captured(self, sample: Sample) -> Grads | None:
+        local, self._local = self._local, None
+        return None if local is None else self._products(sample, local.take())

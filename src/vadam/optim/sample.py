@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -15,8 +16,11 @@ def storage_dtype(p: Tensor) -> torch.dtype:
 
 
 class Sample:
-    def __init__(self, seed: int, sign: float, params: list[Tensor], watched: Iterable[Tensor]) -> None:
-        self.seed, self.sign, self.params = seed, sign, params
+    def __init__(
+        self, seed: int, sign: float, drawn: list[tuple[dict[str, Any], Tensor]], watched: list[Tensor]
+    ) -> None:
+        self.seed, self.sign, self.drawn = seed, sign, drawn
+        self.params = [p for _, p in drawn]
         self.means: list[Tensor] = []
         self.norms: dict[Tensor, Tensor] | None = (
             None  # of the gradients when the backward pass ended, where that is known

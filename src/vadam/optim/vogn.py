@@ -7,6 +7,7 @@ from typing import Any, cast
 from torch import Tensor, nn
 
 from vadam import curvature
+from vadam.optim.distributed import unwrapped
 from vadam.optim.estimate import Grads
 from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.sample import Sample
@@ -40,7 +41,7 @@ class VOGN(NewtonOptimizer):
         super().attach(model)
         sampled: list[Any] = [p for _, p in self._sampled()]
         points: list[Any] = self._points()
-        self._squares = curvature.PerExampleSquares(model, params=sampled, exclude=points)
+        self._squares = curvature.PerExampleSquares(unwrapped(model), params=sampled, exclude=points)
         return self
 
     def detach(self) -> None:

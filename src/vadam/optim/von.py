@@ -108,7 +108,7 @@ class VON(Reparameterised, NewtonOptimizer):
 
     def _captured(self, sample: Sample) -> Grads | None:
         recorded, self._recorded = self._recorded, None
-        return recorded
+        return super()._captured(sample) if recorded is None else recorded
 
     @torch.no_grad()
     def _step_from_values(self, closure: Closure) -> Any:
@@ -127,7 +127,7 @@ class VON(Reparameterised, NewtonOptimizer):
         for sample, value in drawn:
             others = [v for s, v in drawn if s.seed != sample.seed]
             centred = value - sum(others) / len(others) if others else value
-            for (group, p), eps in zip(self._sampled(), self._noise(sample), strict=True):
+            for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
                 precision = self._sampling_precision(group, p)
                 g[p] += curvatures.score_gradient(centred, eps, precision) / len(drawn)
                 h[p] += curvatures.score_curvature(centred, eps, precision) / len(drawn)

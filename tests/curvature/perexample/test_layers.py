@@ -95,7 +95,7 @@ TABLE = {
     "conv2d, replicate same": (lambda: nn.Conv2d(2, 3, 4, padding="same", padding_mode="replicate"), real(B, 2, 6, 6)),
     "conv2d, unused border": (lambda: nn.Conv2d(2, 3, 3, stride=3), real(B, 2, 8, 11)),
     "conv2d, one position": (lambda: nn.Conv2d(2, 3, (3, 4)), real(B, 2, 3, 4)),
-    "conv2d, few positions": (lambda: nn.Conv2d(2, 3, 3, (1, 2), (1, 0), (2, 1)), real(B, 2, 4, 5)),
+    "conv2d, few positions": (lambda: nn.Conv2d(2, 3, 3, (1, 2), (1, 0), (2, 1)), real(B, 2, 4, 4)),
     "conv2d, few positions, groups": (lambda: nn.Conv2d(2, 4, 3, groups=2), real(B, 2, 3, 4)),
     "conv2d, channels last": (
         lambda: nn.Conv2d(2, 3, 3),
@@ -123,6 +123,10 @@ TABLE = {
     "instance norm": (lambda: nn.InstanceNorm2d(3, affine=True), real(B, 3, 4, 5)),
     "instance norm, running": (
         lambda: nn.InstanceNorm1d(3, affine=True, track_running_stats=True).eval(),
+        real(B, 3, 4),
+    ),
+    "instance norm, training": (
+        lambda: nn.InstanceNorm1d(3, affine=True, track_running_stats=True),
         real(B, 3, 4),
     ),
     "batch norm, eval": (lambda: nn.BatchNorm2d(3).eval(), real(B, 3, 4, 5)),

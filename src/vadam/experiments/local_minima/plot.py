@@ -8,7 +8,7 @@ import torch
 
 from vadam.experiments.local_minima.landscape import objective
 from vadam.experiments.local_minima.table import at_flat_minimum
-from vadam.experiments.plotting import INK, panels, style
+from vadam.experiments.plotting import panels, style
 from vadam.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
@@ -16,8 +16,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PATHS = ("#e0533d", "#3b82c4", "#1a9850", "#c98a1b")
+DESCENT = "#000000"
 LIMIT = 1.15
 PIXELS = 260
+
+CAPTIONS = {
+    "paths": (
+        "Left: four starts (dots), the paths of Vadam annealed to VadaGrad (coloured, ending at stars) and of "
+        "gradient descent (black, ending at crosses); dark is low. Middle and right: which starts of a grid lead "
+        "to the flat minimum."
+    ),
+}
 
 
 def figures(results: Results) -> "dict[str, Figure]":
@@ -37,10 +46,14 @@ def figures(results: Results) -> "dict[str, Figure]":
 
 
 def animation(results: Results) -> dict[str, Any]:
-    """What the page needs to play the four paths: the landscape as pixels from 0 to 255, and the points."""
-    paths = results["text"]["paths"]
+    """What the page needs to play the four paths: the landscape as an image, and the points."""
+    run = results["text"]
+    paths = run["paths"]
     return {
+        "caption": "The four runs step by step: the shaded ellipse is one standard deviation of q, black is gradient descent.",
         "limit": LIMIT,
+        "every": max(1, run.config["steps"] // run.config["path_points"]),
+        "annealed_until": run.config["annealed_until"],
         "colours": PATHS,
         "landscape": landscape_png(),
         "variational": paths["variational"]["path"],
@@ -76,20 +89,19 @@ def _paths(axes: "Axes", run: Recorded) -> None:
     variational = np.asarray(run["paths"]["variational"]["path"])
     descent = np.asarray(run["paths"]["gradient_descent"]["path"])
     for k, colour in enumerate(PATHS):
-        axes.plot(*descent[:, k].T, ":", color="white", linewidth=1.6, label="gradient descent" if k == 0 else None)
-        axes.plot(*descent[-1, k], "x", color="white", markersize=6)
-        axes.plot(*variational[:, k].T, color=colour, linewidth=1.4, label="Vadam to VadaGrad" if k == 0 else None)
+        axes.plot(*variational[:, k].T, color=colour, linewidth=1.6)
+        axes.plot(*descent[:, k].T, ":", color=DESCENT, linewidth=1.6)
+        axes.plot(*descent[-1, k], "x", color=DESCENT, markersize=7, markeredgewidth=2)
         axes.plot(*variational[0, k], "o", color=colour, markersize=5)
-        axes.plot(*variational[-1, k], "*", color=colour, markeredgecolor="white", markersize=9)
+        axes.plot(*variational[-1, k], "*", color=colour, markeredgecolor="white", markersize=10)
 
 
 def _starts(axes: "Axes", run: Recorded, way: str) -> None:
-    starts, flat = np.asarray(run["grid"]["starts"]), at_flat_minimum(run["grid"][way])
-    size = 1500 / run.config["grid"] ** 2
-    axes.scatter(
-        starts[~flat, 0], starts[~flat, 1], s=size, color="#8b949e", alpha=0.5, linewidths=0, label="a sharp place"
-    )
-    axes.scatter(starts[flat, 0], starts[flat, 1], s=size, color="#1a9850", linewidths=0, label="the flat minimum")
-    axes.axis("equal")
-    axes.set(xlabel="start x")
-    axes.legend(loc="upper right", fontsize=8, frameon=True, framealpha=0.8, labelcolor=INK)
+    """One pixel for each start: green where it leads to the flat minimum."""
+    side = run.config["grid"]
+    flat = at_flat_minimum(run["grid"][way]).reshape(side, side).T
+    green, grey = (26, 152, 80, 255), (139, 148, 158, 110)
+    pixels = np.where(flat[..., None], green, grey).astype(np.uint8)
+    half = 1 + 1 / (side - 1)
+    axes.imshow(pixels, origin="lower", extent=(-half, half, -half, half), interpolation="nearest")
+    axes.set(xlabel=f"start x; {100 * flat.mean():.0f} % reach the flat minimum", ylabel="start y")

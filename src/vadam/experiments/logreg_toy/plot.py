@@ -15,6 +15,13 @@ if TYPE_CHECKING:
 CELLS = {"Vadam": ("vadam", "Vadam"), "VOGN-1": ("vogn-1", "VOGN")}
 TITLES = {"authors": "Authors’ protocol", "text": "Text’s protocol"}
 
+CAPTIONS = {
+    "ellipses": (
+        "Ellipses of one standard deviation over contours of the true posterior that hold 90, 50 and 10 % of its "
+        "mass. Dotted: the ellipses of the paper’s figure."
+    ),
+}
+
 
 def figures(results: Results) -> "dict[str, Figure]":
     with style():
@@ -22,7 +29,9 @@ def figures(results: Results) -> "dict[str, Figure]":
         for panel, (protocol, run) in zip(axes, results.items(), strict=True):
             panel.set_title(TITLES[protocol])
             _draw(panel, run)
-        axes[0].legend(loc="upper left", fontsize=8)
+        legend = axes[0].legend(loc="upper left", fontsize=8)
+        for line in legend.get_lines():
+            line.set(linewidth=2, alpha=1)
     return {"ellipses": figure}
 
 
@@ -32,7 +41,7 @@ def _draw(axes: "Axes", run: Recorded) -> None:
     (x0, x1), (y0, y1) = truth["ranges"]
     density = np.asarray(truth["relative_density"])
     x, y = np.linspace(x0, x1, len(density)), np.linspace(y0, y1, len(density))
-    axes.contourf(x, y, density.T, levels=[*truth["levels"], 1.01], colors=["#8b949e"] * 3, alpha=0.25)
+    axes.contourf(x, y, density.T, levels=[*truth["levels"], 1.01], colors=["#8b949e30", "#8b949e60", "#8b949ea0"])
     axes.contour(x, y, density.T, levels=truth["levels"], colors=INK, linewidths=0.5, alpha=0.6)
     _ellipse(axes, exact, COLOURS["MF-Exact"], label="MF-Exact", linewidth=2, linestyle="-.")
     for name, (cell, colour) in CELLS.items():
@@ -40,7 +49,8 @@ def _draw(axes: "Axes", run: Recorded) -> None:
         for k, (mean, stddev) in enumerate(zip(means, stddevs, strict=True)):
             label = f"{name}, {len(means)} runs" if k == 0 else None
             _ellipse(axes, {"mean": mean, "stddev": stddev}, COLOURS[colour], label=label, linewidth=0.6, alpha=0.5)
-        _ellipse(axes, PAPER[name], INK, linewidth=1.2, linestyle=":", label="Figure 2a" if name == "Vadam" else None)
+        label = "the paper’s figure" if name == "VOGN-1" else None
+        _ellipse(axes, PAPER[name], INK, linewidth=1.2, linestyle=":", label=label)
     axes.set(xlim=(0, 21), ylim=(0, 12), xlabel="θ₁", ylabel="θ₂")
 
 

@@ -17,7 +17,7 @@ from vadam.experiments.work import Work
 from vadam.rules import natural_momentum, vadam
 
 GRID = ((0.0, 40.0), (-2.0, 22.0))
-GRID_POINTS = 81
+GRID_POINTS = 121
 GAMMA1 = 0.9
 
 
@@ -90,7 +90,7 @@ def true_posterior(problem: Problem) -> dict[str, Any]:
     top = grid.density.max()
     return {
         "ranges": GRID,
-        "relative_density": (grid.density / top * 1e4).round() / 1e4,
+        "relative_density": (grid.density / top * 1e3).round() / 1e3,
         "levels": [level / top.item() for level in grid.levels((0.9, 0.5, 0.1))],
         "mean": grid.mean,
         "stddev": grid.covariance.diagonal().sqrt(),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 ROWS = {"authors": "authors’ protocol", "text": "text’s protocol"}
 
+CAPTIONS = {"boxes": "Box plots over 20 random halves of the data; grey bars are the quartiles of the paper’s figure."}
+
 
 def figures(results: Results) -> "dict[str, Figure]":
     with style():

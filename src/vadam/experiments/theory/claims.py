@@ -9,12 +9,16 @@ ROUNDING = 1e-12
 """Float64 differences below this are rounding."""
 
 
+def _tiny(value: float) -> str:
+    return f"{value:.0e}" if value else "0"
+
+
 def _theorem_1(results: Results) -> Evidence:
     theorem = results["text"]["theorem-1"]
     batches = sum(row["minibatches"] for row in theorem["sizes"])
     worst = max(row["error"] for row in theorem["sizes"])
     return judged(
-        worst < ROUNDING, f"All {batches:,} minibatches of {theorem['num_data']} examples: error {worst:.1e}."
+        worst < ROUNDING, f"All {batches:,} minibatches of {theorem['num_data']} examples: error {_tiny(worst)}."
     )
 
 
@@ -29,7 +33,7 @@ def _bias_grows(results: Results) -> Evidence:
 def _one_is_unbiased(results: Results) -> Evidence:
     first = results["text"]["theorem-1"]["sizes"][0]
     return judged(
-        first["relative_bias"] < ROUNDING, f"w = {first['w']:.0f}, relative bias {first['relative_bias']:.1e}."
+        first["relative_bias"] < ROUNDING, f"w = {first['w']:.0f}, relative bias {_tiny(first['relative_bias'])}."
     )
 
 
@@ -37,13 +41,13 @@ def _full_batch_is_magnitude(results: Results) -> Evidence:
     theorem = results["text"]["theorem-1"]
     last = theorem["sizes"][-1]
     worst = max(abs(a - b) for a, b in zip(last["enumerated"], theorem["squared_gradient"], strict=True))
-    return judged(worst < 1e-6 and last["w"] == 0, f"w = {last['w']:.0f}; E[ĝ²] differs from g² by {worst:.1e}.")
+    return judged(worst < 1e-6 and last["w"] == 0, f"w = {last['w']:.0f}; E[ĝ²] differs from g² by {_tiny(worst)}.")
 
 
 def _same_fixed_point(results: Results) -> Evidence:
     fixed = results["text"]["fixed-points"]
     apart, residual = fixed["distance_of_fixed_points"], max(fixed["residual"].values())
-    text = f"Fixed points apart by {apart:.1e}; App. H's equations hold to {residual:.1e}."
+    text = f"Fixed points apart by {_tiny(apart)}; App. H's equations hold to {_tiny(residual)}."
     return judged(apart < 1e-6, text)
 
 
@@ -57,22 +61,22 @@ def _different_paths(results: Results) -> Evidence:
 def _von_is_ngvi(results: Results) -> Evidence:
     error = results["text"]["identities"]["von_minus_natural_gradient"]
     optimum = results["text"]["fixed-points"]["von_to_mean_field_optimum"]
-    text = (
-        f"One step differs by {error:.1e}; with exact expectations VON ends {optimum:.1e} from the optimum of the ELBO."
-    )
+    text = f"One step differs by {_tiny(error)}; with exact expectations VON ends {_tiny(optimum)} from the optimum of the ELBO."
     return judged(error < ROUNDING, text)
 
 
 def _vadam_is_adam(results: Results) -> Evidence:
     error = results["text"]["identities"]["vadam_without_noise_and_prior_minus_adam"]
-    return judged(error < ROUNDING, f"With noise and prior off Vadam and torch.optim.Adam differ by {error:.1e}.")
+    return judged(error < ROUNDING, f"With noise and prior off Vadam and torch.optim.Adam differ by {_tiny(error)}.")
 
 
 def _heavy_ball(results: Results) -> Evidence:
     identity = results["text"]["identities"]
     quotient = identity["adam_minus_heavy_ball_with_quotient"]
     product = identity["adam_minus_heavy_ball_with_product"]
-    text = f"With γ̃ as the quotient of App. E the difference is {quotient:.1e}; as printed in §4 it is {product:.2f}."
+    text = (
+        f"With γ̃ as the quotient of App. E the difference is {_tiny(quotient)}; as printed in §4 it is {product:.2f}."
+    )
     return judged(quotient < ROUNDING, text)
 
 
@@ -83,7 +87,7 @@ def _positive(results: Results) -> Evidence:
 
 def _vadagrad(results: Results) -> Evidence:
     change = results["text"]["identities"]["smallest_change_of_vadagrads_s"]
-    return judged(change >= 0, f"Smallest change of s over a run: {change:.1e}.")
+    return judged(change >= 0, f"Smallest change of s over a run: {_tiny(change)}.")
 
 
 def _memory(results: Results) -> Evidence:

@@ -12,6 +12,14 @@ if TYPE_CHECKING:
 
 ROADS = {"with square root": COLOURS["Vadam"], "without square root": COLOURS["VOGN"]}
 
+CAPTIONS = {
+    "theory": (
+        "Left: the mean of ĝ² over all minibatches, divided by the Gauss-Newton diagonal, falls with the minibatch"
+        " size as Theorem 1 says. Right: with and without the square root the mean takes different roads to one "
+        "fixed point."
+    ),
+}
+
 
 def figures(results: Results) -> "dict[str, Figure]":
     run = results["text"]

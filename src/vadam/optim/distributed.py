@@ -1,0 +1,71 @@
+"""Many processes, one posterior.
+
+Under DistributedDataParallel every rank draws its own noise, so that R ranks give R Monte-Carlo samples for the price of one. DDP
+averages the gradients, which is all that Vadam, Vprop and VadaGrad need; the curvature of the others is a product with a rank's own
+noise or of a rank's own examples, and is averaged here. Mean and precision then stay the same on all ranks, bit for bit.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
+
+
+def several_ranks() -> bool:
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def seed_of_this_rank(seed: int) -> int:
+    """A seed that differs between ranks also where their generators do not."""
+    if not several_ranks():
+        return seed
+    digest = hashlib.blake2b(f"{seed},{dist.get_rank()}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 2
+
+
+def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:
+    """The processes that train this model together, where it is replicated over several."""
+    if isinstance(model, DistributedDataParallel) and dist.get_world_size(model.process_group) > 1:
+        return model.process_group
+    return None
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """The user's own module."""
+    return model.module if isinstance(model, DistributedDataParallel) else model
+
+
+def mean_over(group: dist.ProcessGroup, tensors: list[Tensor]) -> list[Tensor]:
+    """The mean of each tensor over the ranks, in one message per dtype; bit for bit the same on every rank."""
+    means: list[Tensor] = [torch.empty(0)] * len(tensors)
+    for dtype in sorted({x.dtype for x in tensors}, key=str):
+        index = [i for i, x in enumerate(tensors) if x.dtype == dtype]
+        flat = torch.cat([tensors[i].flatten() for i in index])
+        dist.all_reduce(flat, group=group)
+        flat /= dist.get_world_size(group)
+        for i, piece in zip(index, flat.split([tensors[i].numel() for i in index]), strict=True):
+            means[i] = piece.view_as(tensors[i])
+    return means
+
+
+class LocalGradients:
+    """The gradients of this rank's own backward passes while a sample is open, before DDP averages them."""
+
+    def __init__(self, params: list[Tensor], is_open: Callable[[], bool]) -> None:
+        self._is_open = is_open
+        self._sums: dict[Tensor, Tensor] = {}
+        self._handles = [p.register_hook(lambda grad, p=p: self._add(p, grad)) for p in params]
+
+    def _add(self, p: Tensor, grad: Tensor) -> None:
+        if self._is_open():
+            self._sums[p] = self._sums[p] + grad if p in self._sums else grad.clone()
+
+    def take(self) -> dict[Tensor, Tensor]:
+        for handle in self._handles:
+            handle.remove()
+        return self._sums

@@ -1,0 +1,79 @@
+"""Writes the page and what stands beside it."""
+
+import json
+from collections import Counter
+from importlib.resources import files
+from pathlib import Path
+
+from vadam.experiments import atomic, experiments
+from vadam.experiments.contract import Experiment
+from vadam.experiments.ledger import Entry, Verdict, entries
+from vadam.experiments.results import Results, read_results
+from vadam.report import artefact, claims, html
+
+
+def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
+    """Reads ``results/<experiment>/<preset>-<protocol>`` and returns the path of the page."""
+    chosen = experiments() if chosen is None else chosen
+    recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
+    rows = [entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])]
+    sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
+    page = html.fill(
+        _asset("page.html"),
+        style=_asset("page.css"),
+        script=_asset("page.js"),
+        summary=claims.summary(rows),
+        navigation=_navigation(chosen, recorded),
+        ledger=claims.ledger(rows, chosen),
+        sections="\n".join(sections),
+        provenance=_provenance(recorded),
+    )
+    index = out / "index.html"
+    atomic.write_text(index, page)
+    atomic.write_text(out / "ledger.json", json.dumps(as_json(rows), indent=2, ensure_ascii=False) + "\n")
+    return index
+
+
+def as_json(rows: list[Entry]) -> dict[str, object]:
+    counts = Counter(entry.evidence.verdict for entry in rows)
+    return {
+        "counts": {verdict.value: counts[verdict] for verdict in Verdict},
+        "claims": [
+            {
+                "id": entry.claim.id,
+                "experiment": entry.experiment,
+                "artefact": entry.artefact,
+                "where": entry.claim.where,
+                "claim": entry.claim.says,
+                "evidence": entry.evidence.text,
+                "verdict": entry.evidence.verdict.value,
+                "preset": entry.preset,
+            }
+            for entry in rows
+        ],
+    }
+
+
+def _navigation(chosen: tuple[Experiment, ...], recorded: dict[str, Results]) -> str:
+    return "".join(
+        f'<a href="#{html.text(experiment.name)}">{html.text(experiment.artefact)}</a>'
+        for experiment in chosen
+        if recorded[experiment.name]
+    )
+
+
+def _provenance(recorded: dict[str, Results]) -> str:
+    runs = [run for results in recorded.values() for run in results.values()]
+    if not runs:
+        return "No results are recorded yet: run <code>vadam reproduce theory</code> and build the page again."
+    commits = sorted({run.manifest["commit"] or "unknown" for run in runs})
+    versions = sorted({f"torch {run.manifest['versions']['torch']}" for run in runs})
+    minutes = sum(run.manifest["seconds"] for run in runs) / 60
+    return html.text(
+        f"Built from {len(runs)} recorded runs ({minutes:.0f} minutes of work in all; {', '.join(versions)}; "
+        f"commit {', '.join(commits)})."
+    )
+
+
+def _asset(name: str) -> str:
+    return (files("vadam.report") / name).read_text(encoding="utf-8")

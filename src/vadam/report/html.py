@@ -1,0 +1,40 @@
+"""The little HTML that the page needs."""
+
+import base64
+import re
+from html import escape
+
+from vadam.experiments.tables import Table
+
+
+def text(value: object) -> str:
+    return escape(str(value), quote=True)
+
+
+def fill(template: str, **parts: str) -> str:
+    """Puts each part in the place of its ``{{name}}``; parts may hold braces of their own."""
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+
+
+def table(content: Table) -> str:
+    """Cells know their column's name, so that on a narrow screen each can show it."""
+    if not content.rows:
+        return ""
+    head = "".join(f'<th scope="col">{text(column)}</th>' for column in content.columns)
+    body = "".join(_row(content.columns, row) for row in content.rows)
+    return (
+        '<div class="scroll"><table class="numbers" role="table">'
+        f"<caption>{text(content.caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    )
+
+
+def data_uri(content: bytes, kind: str) -> str:
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+
+
+def _row(columns: tuple[str, ...], row: tuple[str, ...]) -> str:
+    first, *rest = row
+    cells = "".join(
+        f'<td data-column="{text(column)}">{text(cell)}</td>' for column, cell in zip(columns[1:], rest, strict=True)
+    )
+    return f'<tr><th scope="row">{text(first)}</th>{cells}</tr>'

@@ -1,0 +1,12 @@
+"""The sections of an experiment's README, as HTML."""
+
+import re
+
+from markdown_it import MarkdownIt
+
+
+def sections(readme: str) -> dict[str, str]:
+    """Heading → HTML of what stands below it."""
+    parts = re.split(r"^## (.+)$", readme, flags=re.MULTILINE)[1:]
+    render = MarkdownIt("commonmark").render
+    return {heading.strip(): render(body) for heading, body in zip(parts[::2], parts[1::2], strict=True)}
