@@ -1,5 +1,6 @@
 """Bayesian deep learning at the price of Adam: change the optimizer, keep the network, get a posterior over the weights."""
 
+from vadam import curvature, metrics, rules, schedules
 from vadam.elbo import elbo
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
@@ -25,8 +26,12 @@ __all__ = [
     "Vadam",
     "VariationalOptimizer",
     "Vprop",
+    "curvature",
     "elbo",
     "load",
+    "metrics",
     "predict",
+    "rules",
     "save",
+    "schedules",
 ]

@@ -83,4 +83,5 @@ def _summary(path: Tensor) -> dict[str, Any]:
     distance = (path - path[-1]).abs().flatten(1).max(1).values
     settled = int((distance > 1e-3).sum())
     shown = path[: max(settled, 1) : max(1, settled // 100)]
-    return {"mean": path[-1, 0], "stddev": path[-1, 1], "steps_to_1e-3": settled, "path": shown[:, 0]}
+    end = {"mean": path[-1, 0], "stddev": path[-1, 1]}
+    return end | {"steps_to_1e-3": settled, "first_mean_and_stddev": shown[:, :, 0]}

@@ -39,11 +39,10 @@ def figures(results: Results) -> "dict[str, Figure]":
         left.set(xlabel="minibatch size M", ylabel="E[ĝ²] / GGN", title="The gradient magnitude’s bias")
         left.legend(fontsize=8)
         for name, colour in ROADS.items():
-            path = np.asarray(run["fixed-points"]["runs"][name]["path"])
-            end = run["fixed-points"]["runs"][name]["mean"]
-            right.plot(*path.T, color=colour, label=name)
-            right.plot(*end, "o", color=INK, markersize=5, zorder=3)
-        right.set(xlabel="μ₁", ylabel="μ₂", title="Two roads, one fixed point")
+            road = run["fixed-points"]["runs"][name]
+            right.plot(*np.asarray(road["first_mean_and_stddev"]).T, color=colour, label=name)
+            right.plot(road["mean"][0], road["stddev"][0], "o", color=INK, markersize=5, zorder=3)
+        right.set(xlabel="μ₁", ylabel="σ₁", title="Two roads, one fixed point")
         right.legend(fontsize=8)
         for axes in (left, right):
             axes.grid()

@@ -1,0 +1,190 @@
+"""``vadam list | run | reproduce | report | demo``."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vadam.cli.progress import bar
+from vadam.cli.speech import fail, in_words, print_json
+
+if TYPE_CHECKING:
+    from vadam.experiments import Experiment
+
+RESULTS = Path("results")
+REPORT = Path("report")
+
+
+def _names(incomplete: str) -> list[str]:
+    from vadam.experiments import experiments
+
+    return [experiment.name for experiment in experiments() if experiment.name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
+Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
+Preset = Annotated[str, typer.Option(help="smoke (seconds), quick (minutes) or paper (the full protocol).")]
+Protocol = Annotated[str | None, typer.Option(help="authors (their program) or text (the paper's words).")]
+Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; otherwise VADAM_DATA, cache, download.")]
+Out = Annotated[Path, typer.Option(help="Folder of the recorded results.")]
+Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one a core.")]
+Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
+    """Show the experiments and what is recorded of each."""
+    with in_words(as_json):
+        from vadam.experiments import experiments
+        from vadam.experiments.ledger import entries
+        from vadam.experiments.results import read_results
+
+        rows = []
+        for experiment in experiments():
+            recorded = read_results(results, experiment)
+            verdicts = [entry.evidence.verdict.value for entry in entries(experiment, recorded)]
+            rows.append(
+                {
+                    "name": experiment.name,
+                    "artefact": experiment.artefact,
+                    "title": experiment.title,
+                    "runnable": experiment.runnable,
+                    "protocols": list(experiment.protocols),
+                    "recorded": {protocol: run.preset for protocol, run in recorded.items()},
+                    "claims": len(verdicts),
+                    "supported": verdicts.count("supported"),
+                    "not_supported": verdicts.count("not supported"),
+                }
+            )
+        print_json(rows) if as_json else _show_list(rows)
+
+
+def run(
+    name: Name,
+    preset: Preset = "quick",
+    protocol: Protocol = None,
+    data: Data = None,
+    out: Out = RESULTS,
+    jobs: Jobs = 0,
+    resume: Resume = True,
+    as_json: Json = False,
+) -> None:
+    """Run one experiment under one protocol and record its results."""
+    with in_words(as_json, go_on=f"vadam run {name} --preset {preset}"):
+        from vadam.experiments import find
+
+        experiment = find(name)
+        manifest = _run(experiment, preset, protocol or experiment.protocols[0], data, out, jobs, resume)
+        print_json(manifest) if as_json else _show_results(experiment, out)
+
+
+def reproduce(
+    names: Names,
+    preset: Preset = "paper",
+    protocol: Protocol = None,
+    data: Data = None,
+    out: Out = RESULTS,
+    report: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    jobs: Jobs = 0,
+    resume: Resume = True,
+    as_json: Json = False,
+) -> None:
+    """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
+    with in_words(as_json, go_on=f"vadam reproduce {' '.join(names)}"):
+        chosen = _chosen(names)
+        for experiment in chosen:
+            for one in [protocol] if protocol else experiment.protocols:
+                _run(experiment, preset, one, data, out, jobs, resume)
+            if not as_json:
+                _show_results(experiment, out)
+        _report(out, report, as_json)
+
+
+def report(
+    results: Out = RESULTS,
+    out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    as_json: Json = False,
+) -> None:
+    """Turn recorded results into one static page: claims ledger, figures, tables, deviations."""
+    with in_words(as_json):
+        _report(results, out, as_json)
+
+
+def demo(out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT, as_json: Json = False) -> None:
+    """Train the family on small data that needs no download, and write a page about it."""
+    with in_words(as_json):
+        from importlib.util import find_spec
+
+        if find_spec("vadam.experiments.demo") is None:
+            fail("This version of vadam has no demo.", as_json)
+        from importlib import import_module
+
+        import_module("vadam.experiments.demo").main(out=out)
+
+
+def _run(
+    experiment: "Experiment", preset: str, protocol: str, data: Path | None, out: Path, jobs: int, resume: bool
+) -> dict[str, Any]:
+    config = experiment.config(preset, protocol)
+    from vadam.experiments import runner
+
+    processes = (os.cpu_count() or 1) if jobs == 0 else jobs
+    with bar(f"{experiment.name} · {protocol}") as move:
+        return runner.run(experiment, config, out, data=data, jobs=processes, resume=resume, progress=move)
+
+
+def _chosen(names: list[str]) -> "list[Experiment]":
+    from vadam.experiments import experiments, find
+
+    if names == ["all"]:
+        return [experiment for experiment in experiments() if experiment.runnable]
+    return [find(name) for name in names]
+
+
+def _report(results: Path, out: Path, as_json: bool) -> None:
+    from vadam.report import build
+
+    page = build(results, out)
+    if as_json:
+        print_json({"page": str(page), "ledger": str(out / "ledger.json")})
+    else:
+        _say(f"The report: {page.resolve().as_uri()}")
+
+
+def _show_list(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "artefact", "recorded", "claims: supported / not / of", "what"):
+        table.add_column(column)
+    for row in rows:
+        recorded = ", ".join(f"{protocol} ({preset})" for protocol, preset in row["recorded"].items())
+        counts = f"{row['supported']} / {row['not_supported']} / {row['claims']}"
+        missing = "–" if row["runnable"] else "declared, not runnable"
+        table.add_row(row["name"], row["artefact"], recorded or missing, counts, row["title"])
+    _say(table)
+
+
+def _show_results(experiment: "Experiment", out: Path) -> None:
+    from rich.table import Table
+
+    from vadam.experiments.ledger import entries
+    from vadam.experiments.results import read_results
+
+    results = read_results(out, experiment)
+    content = experiment.part("table").table(results)
+    table = Table(title=f"{experiment.artefact}: {experiment.title}", caption=content.caption, title_justify="left")
+    for column in content.columns:
+        table.add_column(column)
+    for row in content.rows:
+        table.add_row(*row)
+    _say(table)
+    for entry in entries(experiment, results):
+        _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
+
+
+def _say(what: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(what, markup=False)

@@ -1,0 +1,49 @@
+"""How the command speaks: words for people, JSON for machines, mistakes in words, Ctrl-C without a traceback."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+INTERRUPTED = 130
+
+
+@contextmanager
+def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
+    """Turns mistakes of the caller into one line and exit code 1, Ctrl-C into exit code 130.
+
+    ``go_on`` is the command that continues what was interrupted.
+    """
+    from vadam.data import DataNotAvailable, UnknownDataset
+    from vadam.experiments import ExperimentError
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        how = f" Go on with: {go_on}" if go_on else ""
+        fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
+    except (ExperimentError, DataNotAvailable, UnknownDataset) as error:
+        fail(str(error), as_json)
+    except ImportError as error:
+        if "pip install" not in str(error):
+            raise
+        fail(str(error), as_json)
+
+
+def fail(message: str, as_json: bool, code: int = 1) -> None:
+    if as_json:
+        print_json({"error": message})
+    else:
+        from rich.console import Console
+        from rich.text import Text
+
+        style = "yellow" if code == INTERRUPTED else "red"
+        Console(stderr=True, highlight=False).print(Text(message, style=style))
+    raise typer.Exit(code)
+
+
+def print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

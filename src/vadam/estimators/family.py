@@ -1,0 +1,28 @@
+"""The optimizers by name, with settings that suit standardised tables and small networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from vadam.ensemble import BBVI, IVON, MAP, VOGN, MCDropout, Method, VadaGrad, Vadam, Vprop
+
+FAMILY: dict[str, Callable[[int], Method]] = {
+    "vadam": lambda samples: Vadam(lr=0.01, betas=(0.9, 0.99), samples=samples),
+    "vprop": lambda samples: Vprop(lr=0.01, beta=0.99, samples=samples),
+    "vogn": lambda samples: VOGN(lr=0.05, beta=0.99, samples=samples, init_precision=100.0),
+    "bbvi": lambda samples: BBVI(lr=0.01, betas=(0.9, 0.99), samples=samples, init_precision=10.0),
+    "ivon": lambda samples: IVON(lr=0.1, betas=(0.9, 0.999), samples=samples, hess_init=1.0),
+    "vadagrad": lambda samples: VadaGrad(lr=0.1, samples=samples, init_precision=1e4),
+    "map": lambda samples: MAP(lr=0.01),
+    "mc-dropout": lambda samples: MCDropout(lr=0.01),
+}
+
+
+def method_of(optimizer: str | Method, samples: int) -> Method:
+    """The method of that name; one from ``vadam.ensemble`` is taken as it is."""
+    if not isinstance(optimizer, str):
+        return optimizer
+    if optimizer not in FAMILY:
+        names = ", ".join(map(repr, FAMILY))
+        raise ValueError(f"optimizer={optimizer!r} is not valid: choose one of {names}, or a method of vadam.ensemble")
+    return FAMILY[optimizer](samples)

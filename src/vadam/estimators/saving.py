@@ -1,0 +1,84 @@
+"""Fitted estimators on disk: the posteriors as ``vadam.save`` writes them, everything else as JSON in the file's header."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from vadam import ensemble, persist
+from vadam.ensemble import MLP, Scaling, Stack
+from vadam.gaussian import MeanFieldGaussian, Mixture
+
+Estimator = TypeVar("Estimator")
+
+
+def save(path: str | os.PathLike[str], estimator: Any) -> None:
+    stack = estimator.stack_
+    params = estimator.get_params()
+    if not isinstance(params["optimizer"], str):
+        params["optimizer"] = {"method": type(params["optimizer"]).__name__, **asdict(params["optimizer"])}
+    if not isinstance(params["random_state"], int | None):
+        params["random_state"] = None  # a generator: its state has nothing to do with the fitted weights
+    config = {
+        "estimator": type(estimator).__name__,
+        "params": {**params, "hidden": list(params["hidden"])},
+        "likelihood": stack.likelihood,
+        "sizes": [p.shape[1] for name, p in stack.network.named_parameters() if p.dim() == 2]
+        + [stack.network[-1].out_features],
+        "noise_precision": float(stack.noise_precision[0]),
+        "dropout": None if stack.dropout is None else float(stack.dropout[0]),
+        "seeds": stack.seeds,
+        "scaling": [values[0].tolist() for values in stack.scaling],
+        "found": {
+            name: getattr(estimator, name) for name in ("prior_precision_", "noise_precision_", "n_features_in_")
+        },
+        "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])],
+        "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
+    }
+    persist.save(path, Mixture([stack.posterior(k) for k in range(len(stack))]), config=config)
+
+
+def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
+    posterior, config = persist.load(path)
+    if config.get("estimator") != cls.__name__:
+        found = config.get("estimator", "a posterior without estimator")
+        raise ValueError(f"{str(path)!r} holds {found}, not a {cls.__name__}")
+    params = config["params"]
+    if isinstance(params["optimizer"], dict):
+        method = params["optimizer"]
+        values = {name: tuple(v) if isinstance(v, list) else v for name, v in method.items() if name != "method"}
+        params["optimizer"] = getattr(ensemble, method["method"])(**values)
+    estimator: Any = cls(**{**params, "hidden": tuple(params["hidden"])})
+    for name, value in config["found"].items():
+        setattr(estimator, name, value)
+    if config["feature_names"]:
+        estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
+    if config["classes"] is not None:
+        estimator.classes_ = np.array(config["classes"])
+    estimator.tuned_ = None
+    estimator.stack_ = _stack(posterior, config, params["activation"])
+    return estimator
+
+
+def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
+    components: list[MeanFieldGaussian] = list(mixture.components)
+    K, first = len(components), components[0]
+    points = not first.mean
+    mean = [component.point if points else component.mean for component in components]
+    prior = first.prior_precision
+    scaling = [torch.tensor(values, dtype=torch.float64).expand(K, -1) for values in config["scaling"]]
+    return Stack(
+        network=MLP(*config["sizes"], activation=activation),
+        likelihood=config["likelihood"],
+        mean={name: torch.stack([weights[name] for weights in mean]) for name in mean[0]},
+        precision=None if points else {n: torch.stack([c.precision[n] for c in components]) for n in first.precision},
+        prior_precision=None if prior is None else torch.tensor([float(next(iter(prior.values())))] * K),
+        noise_precision=torch.full((K,), config["noise_precision"]),
+        dropout=None if config["dropout"] is None else torch.full((K,), config["dropout"]),
+        seeds=config["seeds"],
+        scaling=Scaling(*scaling),
+    )

@@ -1,0 +1,62 @@
+"""Schedules: for the learning rate with torch's own ``LambdaLR``, for any other argument of a group with ``Anneal``.
+
+>>> import torch, vadam
+>>> w = torch.nn.Parameter(torch.zeros(3))
+>>> opt = vadam.Vadam([w], lr=0.1, num_data=100)
+>>> rate = torch.optim.lr_scheduler.LambdaLR(opt, vadam.schedules.decay(0.55))
+>>> tau = vadam.schedules.Anneal(opt, "tau", vadam.schedules.linear(1.0, 0.0, steps=1000))     # inference turns into optimisation
+>>> opt.param_groups[0]["tau"]
+1.0
+>>> tau.step()
+>>> opt.param_groups[0]["tau"]
+0.999
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from torch.optim import Optimizer
+
+Schedule = Callable[[int], float]
+
+
+def decay(power: float) -> Schedule:
+    """The paper's 1/(1 + tᵖ) (App. I), as a factor: p = 0.55 there."""
+    return lambda t: 1 / (1 + t**power)
+
+
+def linear(start: float, end: float, *, steps: int) -> Schedule:
+    """From ``start`` to ``end`` in ``steps`` steps, then constant: for annealing τ, or for warming up the prior's weight."""
+    if steps < 1:
+        raise ValueError(f"steps={steps!r} is not valid: give a whole number from 1")
+    return lambda t: start + (end - start) * min(t, steps) / steps
+
+
+class Anneal:
+    """Sets the argument ``name`` of every parameter group to ``schedule(t)``; call ``step()`` after the optimizer's."""
+
+    def __init__(self, optimizer: Optimizer, name: str, schedule: Schedule) -> None:
+        for group in optimizer.param_groups:
+            if name not in group:
+                raise ValueError(
+                    f"{type(optimizer).__name__} has no argument {name!r}: its groups have {sorted(set(group) - {'params'})}"
+                )
+        self.optimizer, self.name, self.schedule, self.t = optimizer, name, schedule, 0
+        self._set()
+
+    def step(self) -> None:
+        self.t += 1
+        self._set()
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"t": self.t}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.t = state["t"]
+        self._set()
+
+    def _set(self) -> None:
+        for group in self.optimizer.param_groups:
+            group[self.name] = self.schedule(self.t)

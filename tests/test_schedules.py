@@ -1,0 +1,36 @@
+import pytest
+import torch
+
+import vadam
+from vadam import schedules
+
+
+def test_decay_is_the_papers() -> None:
+    opt = vadam.Vadam([torch.nn.Parameter(torch.zeros(1))], lr=0.1, num_data=1)
+    rate = torch.optim.lr_scheduler.LambdaLR(opt, schedules.decay(0.55))
+    opt._opt_called = True  # LambdaLR warns when it is stepped before the optimizer
+    for t in range(1, 5):
+        rate.step()
+        assert opt.param_groups[0]["lr"] == pytest.approx(0.1 / (1 + t**0.55))
+
+
+def test_annealing_reaches_its_end_and_resumes() -> None:
+    opt = vadam.Vadam([torch.nn.Parameter(torch.zeros(1))], num_data=1)
+    tau = schedules.Anneal(opt, "tau", schedules.linear(1.0, 0.0, steps=4))
+    seen = []
+    for _ in range(6):
+        seen.append(opt.param_groups[0]["tau"])
+        tau.step()
+    assert seen == [1.0, 0.75, 0.5, 0.25, 0.0, 0.0]
+    twin = schedules.Anneal(opt, "tau", schedules.linear(1.0, 0.0, steps=4))
+    twin.load_state_dict({"t": 3})
+    assert opt.param_groups[0]["tau"] == 0.25
+    assert twin.state_dict() == {"t": 3}
+
+
+def test_unknown_arguments() -> None:
+    opt = vadam.VadaGrad([torch.nn.Parameter(torch.zeros(1))], init_precision=1.0)
+    with pytest.raises(ValueError, match="VadaGrad has no argument 'tau'"):
+        schedules.Anneal(opt, "tau", schedules.linear(1, 0, steps=1))
+    with pytest.raises(ValueError, match="steps=0"):
+        schedules.linear(1, 0, steps=0)
