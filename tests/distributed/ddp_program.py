@@ -1,3 +1,4 @@
+# ruff: noqa: PT017
 """Run by torchrun: every optimizer under DDP, checked on every rank against the rule applied to gathered gradients."""
 
 import os

@@ -78,5 +78,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     for column in ("name", "task", "rows", "columns", "found"):
         table.add_column(column, justify="right" if column in ("rows", "columns") else "left")
     for row in rows:
-        table.add_row(row["name"], row["task"], str(row["rows"]), str(row["columns"] or "–"), row["found"] or "download")
+        table.add_row(
+            row["name"], row["task"], str(row["rows"]), str(row["columns"] or "–"), row["found"] or "download"
+        )
     Console(highlight=False).print(table)

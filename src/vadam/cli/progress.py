@@ -13,7 +13,14 @@ Move = Callable[[float, str], None]
 def bar(title: str) -> Iterator[Move]:
     """Yields a function to call with the fraction that is done and the name of what is being done."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
 
     progress = Progress(
         TextColumn("{task.description}"),
@@ -38,3 +45,15 @@ def bar(title: str) -> Iterator[Move]:
         yield move
     finally:
         progress.stop()
+
+
+@contextmanager
+def waiting(title: str) -> Iterator[None]:
+    """For work that cannot say how far it is: that it goes on, and since when."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        progress.add_task(title, total=None)
+        yield

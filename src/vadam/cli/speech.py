@@ -17,7 +17,7 @@ def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
 
     ``go_on`` is the command that continues what was interrupted.
     """
-    from vadam.data import DataNotAvailable, UnknownDataset
+    from vadam.data import ChecksumMismatch, DataNotAvailable, UnknownDataset
     from vadam.experiments import ExperimentError
 
     try:
@@ -25,7 +25,7 @@ def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
     except KeyboardInterrupt:
         how = f" Go on with: {go_on}" if go_on else ""
         fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
-    except (ExperimentError, DataNotAvailable, UnknownDataset) as error:
+    except (ExperimentError, DataNotAvailable, ChecksumMismatch, UnknownDataset) as error:
         fail(str(error), as_json)
     except ImportError as error:
         if "pip install" not in str(error):

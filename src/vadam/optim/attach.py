@@ -58,7 +58,8 @@ class Attachment:
     def __init__(self, optimizer: VariationalOptimizer, model: nn.Module) -> None:
         self.names = {id(p): name for name, p in unwrapped(model).named_parameters()}
         self.replicas = replicas_of(model)
-        self._handles = [model.register_forward_pre_hook(ForwardHook(optimizer))]
+        # Before all other hooks: FSDP2's collects the weights for the forward pass.
+        self._handles = [model.register_forward_pre_hook(ForwardHook(optimizer), prepend=True)]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
             for _, p in optimizer._sampled():

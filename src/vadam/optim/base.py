@@ -18,7 +18,7 @@ from vadam import curvature, rules
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment
-from vadam.optim.distributed import mean_over, seed_of_this_rank
+from vadam.optim.distributed import local, mean_over, seed_of_this_rank, sharded_like
 from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
 from vadam.optim.noise import draw_seed, standard_normal
 from vadam.optim.resume import Resumable
@@ -307,9 +307,10 @@ class VariationalOptimizer(Resumable):
 
     def _noise(self, sample: Sample) -> list[Tensor]:
         """ε of a sample, a function of its seed."""
-        like = [torch.empty_like(p, dtype=storage_dtype(p)) for p in sample.params]
+        like = [torch.empty_like(local(p), dtype=storage_dtype(p)) for p in sample.params]
         noise = standard_normal(like, sample.seed)
-        return noise if sample.sign > 0 else [eps.neg_() for eps in noise]
+        signed = noise if sample.sign > 0 else [eps.neg_() for eps in noise]
+        return [sharded_like(p, eps) for p, eps in zip(sample.params, signed, strict=True)]
 
     def _sampling_precision(self, group: Group, p: Tensor) -> Tensor:
         return self._precision(group, p) + group.get("sampling_precision", 0.0)

@@ -3,6 +3,8 @@
 Under DistributedDataParallel every rank draws its own noise, so that R ranks give R Monte-Carlo samples for the price of one. DDP
 averages the gradients, which is all that Vadam, Vprop and VadaGrad need; the curvature of the others is a product with a rank's own
 noise or of a rank's own examples, and is averaged here. Mean and precision then stay the same on all ranks, bit for bit.
+
+Under FSDP2 every rank draws the noise of its own shard: there is one sample, and nothing to average.
 """
 
 from __future__ import annotations
@@ -26,6 +28,25 @@ def seed_of_this_rank(seed: int) -> int:
         return seed
     digest = hashlib.blake2b(f"{seed},{dist.get_rank()}".encode(), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 2
+
+
+def local(x: Tensor) -> Tensor:
+    """This rank's shard of a sharded tensor (FSDP2), or the tensor itself."""
+    return x.to_local() if _is_sharded(x) else x  # type: ignore[attr-defined]
+
+
+def sharded_like(p: Tensor, shard: Tensor) -> Tensor:
+    """A sharded tensor laid out as ``p``, made of each rank's own ``shard``; without sharding, the shard itself."""
+    if not _is_sharded(p):
+        return shard
+    from torch.distributed.tensor import DTensor  # slow to import, and only known to those who shard
+
+    assert isinstance(p, DTensor)
+    return DTensor.from_local(shard, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
+
+
+def _is_sharded(x: Tensor) -> bool:
+    return hasattr(x, "device_mesh")
 
 
 def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:

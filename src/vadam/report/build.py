@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from importlib.resources import files
 from pathlib import Path
 
 from vadam.experiments import atomic, experiments
@@ -19,9 +18,9 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
     rows = [entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])]
     sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
     page = html.fill(
-        _asset("page.html"),
-        style=_asset("page.css"),
-        script=_asset("page.js"),
+        html.asset("page.html"),
+        style=html.asset("page.css"),
+        script=html.asset("page.js"),
         summary=claims.summary(rows),
         navigation=_navigation(chosen, recorded),
         ledger=claims.ledger(rows, chosen),
@@ -73,7 +72,3 @@ def _provenance(recorded: dict[str, Results]) -> str:
         f"Built from {len(runs)} recorded runs ({minutes:.0f} minutes of work in all; {', '.join(versions)}; "
         f"commit {', '.join(commits)})."
     )
-
-
-def _asset(name: str) -> str:
-    return (files("vadam.report") / name).read_text(encoding="utf-8")

@@ -3,8 +3,14 @@
 import base64
 import re
 from html import escape
+from importlib.resources import files
 
 from vadam.experiments.tables import Table
+
+
+def asset(name: str) -> str:
+    """A file of this package."""
+    return (files("vadam.report") / name).read_text(encoding="utf-8")
 
 
 def text(value: object) -> str:

@@ -11,7 +11,6 @@ from vadam.experiments.logreg import methods, quality
 from vadam.experiments.logreg.engine import Method, Snapshot, train
 from vadam.experiments.logreg.problem import Problem, with_bias
 from vadam.experiments.logreg_breast_cancer.config import Config
-from vadam.experiments.randomness import generator
 from vadam.experiments.work import Work
 
 RATES = methods.Rates()
@@ -33,12 +32,18 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     exact = quality.mean_field_optimum(problem)
     if key == "mf-exact":
         return scores(problem, Snapshot(0, *exact), exact)
-    start = torch.zeros_like(exact[0])
-    if config.protocol == "text":
-        start = torch.randn(start.shape, generator=generator(config.seed, key, "start"), dtype=start.dtype)
     how = method(config, key, problem.num_data)
     keep_at = tuple(int(how.steps * 10 ** (-k / 5)) for k in range(TRACE_POINTS, 0, -1))
-    snapshots = train(problem, how, start, work, seed=config.seed, key=key, compiled=config.compiled, keep_at=keep_at)
+    snapshots = train(
+        problem,
+        how,
+        torch.zeros_like(exact[0]),
+        work,
+        seed=config.seed,
+        key=key,
+        compiled=config.compiled,
+        keep_at=keep_at,
+    )
     trace = {
         "epoch": [snapshot.step * how.batch_size / problem.num_data for snapshot in snapshots],
         "kl": [kl(snapshot, exact).median() for snapshot in snapshots],

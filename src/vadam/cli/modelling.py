@@ -1,0 +1,139 @@
+"""From a file to a judged model, and from a model to predictions."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vadam.cli import frame
+from vadam.experiments import ExperimentError
+from vadam.report.model import ClassificationJudged, Judged, RegressionJudged
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+CLASSES_AT_MOST = 10
+"""A target of whole numbers with no more different values than this is taken for classes."""
+
+
+@dataclass(frozen=True)
+class Fitted:
+    model: Any
+    judged: Judged
+
+
+def fit(
+    path: Path, target: str, task: str, ignored: tuple[str, ...], holdout: float, options: dict[str, Any]
+) -> Fitted:
+    """Tunes and judges on a part of the rows, then trains on all of them with what the tuning found."""
+    table = frame.read(path)
+    y = frame.target_of(table, target)
+    X = frame.features(table.drop(columns=[target, *_known(table, ignored)]))
+    estimator = _estimator(_task(task, y), options)
+    train, test = _split(len(X), holdout, options["random_state"])
+    try:
+        judge = estimator.fit(X.iloc[train], y.iloc[train])
+        judged = _judge(judge, X.iloc[test], y.iloc[test], target, len(X))
+        found = {"prior_precision": judge.prior_precision_, "noise_precision": judge.noise_precision_}
+        final = type(judge)(**(judge.get_params() | found | {"tune": False}))
+        return Fitted(final.fit(X, y), judged)
+    except ValueError as error:
+        raise ExperimentError(f"{path.name} cannot be fitted: {error}") from error
+
+
+def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
+    import pandas as pd
+
+    if not 0 < level < 1:
+        raise ExperimentError(f"--level is a probability between 0 and 1, not {level}.")
+    model = load(model_path)
+    table = frame.read(path)
+    X = frame.features_like(table, list(model.feature_names_in_))
+    if hasattr(model, "classes_"):
+        probabilities = model.predict_proba(X)
+        columns = {"predicted": model.classes_[probabilities.argmax(1)]}
+        columns |= {f"p_{label}": probabilities[:, k] for k, label in enumerate(model.classes_)}
+        return pd.DataFrame(columns, index=table.index)
+    mean, std = model.predict(X, return_std=True)
+    low, high = model.predict_quantiles(X, ((1 - level) / 2, (1 + level) / 2)).T
+    percent = f"{100 * level:g}"
+    return pd.DataFrame({"mean": mean, "std": std, f"low_{percent}": low, f"high_{percent}": high}, index=table.index)
+
+
+def load(path: Path) -> Any:
+    from vadam import estimators, persist
+
+    if not path.exists():
+        raise ExperimentError(f"There is no model {path}.")
+    try:
+        kind = persist.load(path).config.get("estimator")
+        return getattr(estimators, str(kind)).load(path)
+    except (ValueError, AttributeError) as error:
+        raise ExperimentError(f"{path} is not a model that vadam fit wrote: {error}") from error
+
+
+def write(predictions: "pd.DataFrame", out: Path) -> None:
+    match out.suffix.lower():
+        case ".csv":
+            predictions.to_csv(out, index=False)
+        case ".parquet" | ".pq":
+            predictions.to_parquet(out, index=False)
+        case _:
+            raise ExperimentError(f"--out is a .csv or .parquet file, not {out}.")
+
+
+def _estimator(task: str, options: dict[str, Any]) -> Any:
+    from vadam.estimators import VadamClassifier, VadamRegressor
+
+    kind = VadamRegressor if task == "regression" else VadamClassifier
+    tuned = options["budget"] > 0
+    return kind(**(options | {"tune": tuned, "budget": max(1, options["budget"])}))
+
+
+def _task(task: str, y: "pd.Series") -> str:
+    import pandas as pd
+
+    if task in ("regression", "classification"):
+        return task
+    if task != "auto":
+        raise ExperimentError(f"--task is auto, regression or classification, not {task!r}.")
+    numbers = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
+    few = y.nunique() <= CLASSES_AT_MOST and bool((y == y.round()).all()) if numbers else True
+    return "classification" if few else "regression"
+
+
+def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    if not 0 < holdout < 1:
+        raise ExperimentError(f"--holdout is a share between 0 and 1, not {holdout}.")
+    order = np.random.default_rng(seed).permutation(rows)
+    kept = round(holdout * rows)
+    if not 1 <= kept <= rows - 2:
+        raise ExperimentError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
+    return order[kept:], order[:kept]
+
+
+def _judge(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int) -> Judged:
+    if hasattr(model, "classes_"):
+        seen = y.isin(model.classes_)
+        return ClassificationJudged(
+            target,
+            rows,
+            np.asarray(y[seen]),
+            model.predict_proba(X[seen]),
+            [str(c) for c in model.classes_],
+            np.searchsorted(model.classes_, np.asarray(y[seen])),
+        )
+    mean, std = model.predict(X, return_std=True)
+    levels = np.linspace(0.05, 0.95, 19)
+    quantiles = model.predict_quantiles(X, tuple(levels))
+    return RegressionJudged(
+        target, rows, np.asarray(y, dtype=float), mean, std, levels, quantiles, model.log_likelihood(X, y)
+    )
+
+
+def _known(table: "pd.DataFrame", ignored: tuple[str, ...]) -> list[str]:
+    missing = [name for name in ignored if name not in table]
+    if missing:
+        raise ExperimentError(f"--ignore names columns that the table does not have: {', '.join(missing)}.")
+    return list(ignored)

@@ -1,0 +1,67 @@
+"""``vadam fit | predict`` on a table in a file."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vadam.cli.progress import waiting
+from vadam.cli.speech import in_words, print_json
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def fit(
+    table: Annotated[Path, typer.Argument(help="A .csv or .parquet file, one example a row.")],
+    target: Annotated[str, typer.Option(help="The column to predict.")],
+    out: Annotated[Path, typer.Option(help="Where to write the model.")] = Path("model.safetensors"),
+    report: Annotated[Path | None, typer.Option(help="Where to write the page; beside the model by default.")] = None,
+    task: Annotated[str, typer.Option(help="regression, classification, or auto to judge by the target.")] = "auto",
+    ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out; may be given again.")] = None,
+    optimizer: Annotated[str, typer.Option(help="vadam, vogn, vprop, bbvi, ivon, ...")] = "vadam",
+    budget: Annotated[int, typer.Option(help="Settings of prior and noise to try; 0 for none.")] = 30,
+    members: Annotated[int, typer.Option(help="Posteriors in the mixture.")] = 1,
+    holdout: Annotated[float, typer.Option(help="Share of the rows that judges the model before it sees all.")] = 0.2,
+    seed: Annotated[int, typer.Option(help="Of the split and of the training.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Fit a Bayesian network to a table, prior and noise tuned, and judge it on rows it has not seen."""
+    with in_words(as_json), waiting(f"fitting {table.name}"):
+        from vadam.cli import modelling
+        from vadam.report import model as page
+
+        options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
+        fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options)
+        fitted.model.save(out)
+        where = page.build(fitted.judged, report or out.with_suffix(".html"))
+    answer = {"model": str(out), "report": str(where), **fitted.judged.summary()}
+    print_json(answer) if as_json else _show(answer)
+
+
+def predict(
+    model: Annotated[Path, typer.Argument(help="A model that vadam fit wrote.")],
+    table: Annotated[Path, typer.Argument(help="A .csv or .parquet file with the columns it was fitted with.")],
+    out: Annotated[Path, typer.Option(help="Where to write the predictions, .csv or .parquet.")] = Path(
+        "predictions.csv"
+    ),
+    level: Annotated[float, typer.Option(help="Probability that an interval should hold.")] = 0.9,
+    as_json: Json = False,
+) -> None:
+    """Predict the rows of a table: mean, standard deviation and interval, or the probability of each class."""
+    with in_words(as_json), waiting(f"predicting {table.name}"):
+        from vadam.cli import modelling
+
+        predictions = modelling.predict(model, table, level)
+        modelling.write(predictions, out)
+    answer = {"predictions": str(out), "rows": len(predictions), "columns": list(predictions.columns)}
+    print_json(answer) if as_json else _show(answer)
+
+
+def _show(answer: dict[str, Any]) -> None:
+    for name, value in answer.items():
+        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
+        typer.echo(
+            f"{name.replace('_', ' ')}: {shown:.4g}"
+            if isinstance(shown, float)
+            else f"{name.replace('_', ' ')}: {shown}"
+        )

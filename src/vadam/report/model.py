@@ -1,0 +1,154 @@
+"""A small page about a fitted model: how it did on rows it had not seen, and whether its uncertainty can be trusted."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from vadam.experiments import atomic, plotting
+from vadam.experiments.tables import Table
+from vadam.report import html
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEVEL = 0.9
+
+
+class Judged(Protocol):
+    """What is known about a model from rows that were held out."""
+
+    @property
+    def target(self) -> str: ...
+
+    def summary(self) -> dict[str, Any]: ...
+
+    def figure(self) -> "tuple[Figure, str]": ...
+
+
+@dataclass(frozen=True)
+class RegressionJudged:
+    """``quantiles`` [n, K] are predicted at the ``levels`` [K]."""
+
+    target: str
+    rows: int
+    actual: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    levels: np.ndarray
+    quantiles: np.ndarray
+    log_likelihood: float
+
+    @property
+    def coverage(self) -> float:
+        low, high = self.quantiles[:, 0], self.quantiles[:, -1]
+        return float(np.mean((low <= self.actual) & (self.actual <= high)))
+
+    def summary(self) -> dict[str, Any]:
+        residual = self.actual - self.mean
+        return {
+            "task": "regression",
+            "target": self.target,
+            "rows": self.rows,
+            "held_out_rows": len(self.actual),
+            "rmse": float(np.sqrt(np.mean(residual**2))),
+            "r2": float(1 - np.mean(residual**2) / np.var(self.actual)),
+            "log_likelihood": self.log_likelihood,
+            "coverage_of_90_percent_intervals": self.coverage,
+        }
+
+    def figure(self) -> "tuple[Figure, str]":
+        with plotting.style():
+            figure, (left, right) = plotting.panels(2, width=4.0, height=3.4)
+            low, high = self.quantiles[:, 0], self.quantiles[:, -1]
+            bars = np.abs(np.stack([self.mean - low, high - self.mean]))
+            blue, ink = plotting.COLOURS["VOGN"], plotting.INK
+            left.errorbar(self.actual, self.mean, yerr=bars, fmt=".", color=blue, ecolor=f"{blue}50", linewidth=1)
+            ends = [float(self.actual.min()), float(self.actual.max())]
+            left.plot(ends, ends, color=ink, linewidth=0.8)
+            left.set(xlabel=f"{self.target}, actual", ylabel="predicted, with 90 % interval", title="Held-out rows")
+            observed = (self.actual[:, None] <= self.quantiles).mean(0)
+            right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
+            right.plot(self.levels, observed, "o-", color=plotting.COLOURS["Vadam"], markersize=4)
+            right.set(xlabel="predicted probability of a lower value", ylabel="observed share", title="Calibration")
+            right.grid()
+        return figure, "Left: predictions against truth. Right: a calibrated model lies on the diagonal."
+
+
+@dataclass(frozen=True)
+class ClassificationJudged:
+    """``probabilities`` [n, K] of the ``classes``; ``numbers`` [n] are the true classes."""
+
+    target: str
+    rows: int
+    actual: np.ndarray
+    probabilities: np.ndarray
+    classes: list[str]
+    numbers: np.ndarray
+
+    def summary(self) -> dict[str, Any]:
+        chosen = self.probabilities[np.arange(len(self.numbers)), self.numbers]
+        return {
+            "task": "classification",
+            "target": self.target,
+            "rows": self.rows,
+            "held_out_rows": len(self.numbers),
+            "accuracy": float(np.mean(self.probabilities.argmax(1) == self.numbers)),
+            "log_likelihood": float(np.mean(np.log(chosen))),
+            "majority_share": float(np.bincount(self.numbers).max() / len(self.numbers)),
+        }
+
+    def figure(self) -> "tuple[Figure, str]":
+        right_class = self.probabilities.argmax(1) == self.numbers
+        confidence = self.probabilities.max(1)
+        edges = np.quantile(confidence, np.linspace(0, 1, 9))
+        bins = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, 7)
+        filled = [b for b in range(8) if np.any(bins == b)]
+        with plotting.style():
+            figure, (left, right) = plotting.panels(2, width=4.0, height=3.4)
+            ink = plotting.INK
+            left.hist(
+                [confidence[right_class], confidence[~right_class]],
+                bins=20,
+                stacked=True,
+                color=[plotting.COLOURS["MF-Exact"], plotting.COLOURS["Vadam"]],
+                label=["right", "wrong"],
+            )
+            left.set(xlabel="probability of the chosen class", ylabel="held-out rows", title="Held-out rows")
+            left.legend(fontsize=8)
+            right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
+            right.plot(
+                [confidence[bins == b].mean() for b in filled],
+                [right_class[bins == b].mean() for b in filled],
+                "o-",
+                color=plotting.COLOURS["Vadam"],
+                markersize=4,
+            )
+            right.set(xlabel="predicted probability", ylabel="share that is right", title="Calibration")
+            right.grid()
+        return (
+            figure,
+            "Left: how sure the model is, and how often rightly. Right: a calibrated model lies on the diagonal.",
+        )
+
+
+def build(judged: Judged, path: Path) -> Path:
+    """One page that needs no network."""
+    figure, caption = judged.figure()
+    drawing = plotting.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
+    rows = [
+        (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
+        for name, value in judged.summary().items()
+    ]
+    page = html.fill(
+        html.asset("model.html"),
+        style=html.asset("page.css"),
+        title=html.text(judged.target),
+        figure=f"<figure>{drawing}<figcaption>{html.text(caption)}</figcaption></figure>",
+        table=html.table(
+            Table("Judged on rows that were held out; the saved model has then seen all.", ("", "value"), rows)
+        ),
+    )
+    atomic.write_text(path, page)
+    return path
