@@ -169,7 +169,7 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
 def _show_results(experiment: "Experiment", out: Path) -> None:
     from rich.table import Table
 
-    from vadam.experiments.ledger import entries
+    from vadam.experiments.ledger import Verdict, entries
     from vadam.experiments.results import read_results
 
     results = read_results(out, experiment)
@@ -180,8 +180,11 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     for row in content.rows:
         table.add_row(*row)
     _say(table)
-    for entry in entries(experiment, results):
+    judged = [entry for entry in entries(experiment, results) if entry.evidence.verdict != Verdict.NOT_RUN]
+    for entry in judged:
         _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
+    if not judged:
+        _say(f"No verdicts yet: they need every protocol, quick or paper ({', '.join(experiment.protocols)}).")
 
 
 def _say(what: Any) -> None:

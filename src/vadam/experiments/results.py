@@ -24,10 +24,6 @@ class Recorded:
         config: dict[str, Any] = self.manifest["config"]
         return config
 
-    @property
-    def complete(self) -> bool:
-        return len(self.cells) == int(self.manifest["cells"])
-
     def __getitem__(self, cell: str) -> dict[str, Any]:
         return self.cells[cell]
 
@@ -36,20 +32,19 @@ class Recorded:
 
 
 class Results(dict[str, Recorded]):
-    """The best complete run of each protocol, by the protocol's name: ``results["authors"]["vadam-M1"]["kl"]``."""
-
-    @property
-    def any(self) -> Recorded | None:
-        return next(iter(self.values()), None)
+    """The best run of each protocol, by the protocol's name: ``results["authors"]["vadam-M1"]["kl"]``."""
 
 
 def read_results(root: Path, experiment: Experiment) -> Results:
-    """For each protocol the fullest preset that has run to its end: paper before quick before smoke."""
+    """For each protocol the fullest preset that has run to its end: paper before quick before smoke.
+
+    A run that another version of the experiment recorded, with another configuration or other cells, is left out.
+    """
     best = Results()
-    for protocol in experiment.protocols:
+    for protocol in experiment.protocols if experiment.runnable else ():
         for preset in reversed(PRESETS):
             run = read_run(root / experiment.name / f"{preset}-{protocol}")
-            if run is not None and run.complete:
+            if run is not None and _current(run, experiment):
                 best[protocol] = run
                 break
     return best
@@ -63,3 +58,8 @@ def read_run(folder: Path) -> Recorded | None:
     return Recorded(
         manifest["preset"], manifest["protocol"], manifest, {cell: row["result"] for cell, row in rows.items()}
     )
+
+
+def _current(run: Recorded, experiment: Experiment) -> bool:
+    config = experiment.config(run.preset, run.protocol)
+    return run.manifest["config_hash"] == config.fingerprint and set(run.cells) >= set(experiment.cells(config))

@@ -18,7 +18,7 @@ import torch
 from vadam.experiments.clock import Clock, Took
 from vadam.experiments.config import Config
 from vadam.experiments.contract import Experiment, ExperimentError, find
-from vadam.experiments.manifest import write_manifest
+from vadam.experiments.manifest import read_manifest, write_manifest
 from vadam.experiments.store import Row, Store
 from vadam.experiments.work import Work
 
@@ -52,6 +52,9 @@ def run(
         done = store.rows()
         tracker = _Tracker(costs, done, progress)
         todo = sorted((key for key in costs if key not in done), key=lambda key: -costs[key])
+        recorded = read_manifest(folder)
+        if not todo and recorded is not None and recorded["config_hash"] == config.fingerprint:
+            return recorded
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
         finished = _serially if jobs == 1 or len(todo) < 2 else _in_processes(min(jobs, len(todo)))
         for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
