@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -50,13 +51,8 @@ class Member:
         for field, rows in (("train", self.train), ("test", self.test)):
             if rows is None:
                 continue
-            rows = torch.as_tensor(rows)
-            if (
-                len(rows) == 0
-                or rows.dtype.is_floating_point
-                or rows.dtype == torch.bool
-                or not 0 <= int(rows.min()) <= int(rows.max()) < n
-            ):
+            rows = np.asarray(rows)
+            if rows.size == 0 or rows.dtype.kind not in "iu" or not 0 <= rows.min() <= rows.max() < n:
                 raise ValueError(
                     f"{field}={_short(rows)} of {name} is not valid: give row numbers from 0 to {n - 1}, at least one"
                 )
@@ -104,11 +100,7 @@ class Scaling(NamedTuple):
 
 def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tuple[Tensor, Tensor]:
     """The inputs and targets of some rows in float64, targets as [n, O], classes one-hot."""
-    x, y = torch.as_tensor(member.x), torch.as_tensor(member.y)
-    if rows is not None:
-        rows = torch.as_tensor(rows).long()
-        x, y = x[rows], y[rows]
-    x, y = x.double(), y.double()
+    x, y = (copied(values, rows).double() for values in (member.x, member.y))
     if not (x.isfinite().all() and y.isfinite().all()):
         raise ValueError("x or y holds a value that is not finite: fill or drop these rows first")
     if likelihood == "categorical":
@@ -125,11 +117,19 @@ def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tupl
     return x, y
 
 
+def copied(values: Any, rows: Any = None) -> Tensor:
+    """Some rows, or all, of an array or tensor. A copy, because torch wants arrays that may be written to."""
+    if isinstance(values, Tensor):
+        return values.clone() if rows is None else values[torch.as_tensor(np.array(rows))]
+    array = np.asarray(values)
+    return torch.from_numpy(np.array(array if rows is None else array[np.asarray(rows)]))
+
+
 def _mean_and_std(values: Tensor) -> tuple[Tensor, Tensor]:
     std = values.std(0) if len(values) > 1 else torch.zeros_like(values[0])
     constant = std <= 1e-12 * values.abs().amax(0)  # rounding leaves a constant column a tiny deviation
     return values.mean(0), torch.where(constant, torch.ones_like(std), std)
 
 
-def _short(rows: Tensor) -> str:
+def _short(rows: np.ndarray) -> str:
     return str(rows.tolist()) if len(rows) < 8 else f"{rows[:3].tolist()} … ({len(rows)} rows)"

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from vadam.ensemble import noise
 from vadam.ensemble.engine import choose
 from vadam.ensemble.layout import Weights, joined
-from vadam.ensemble.members import Scaling
+from vadam.ensemble.members import Scaling, copied
 from vadam.ensemble.step import dropout_masks, gaussian_samples, points
 from vadam.gaussian import MeanFieldGaussian
 
@@ -113,7 +113,7 @@ class Stack:
         In float64, so that the output at a row does not depend on the other rows.
         """
         members = [self[e].double() for e in range(len(self))]
-        return torch.cat([member._outputs_of_one(torch.as_tensor(x).double(), samples) for member in members])
+        return torch.cat([member._outputs_of_one(copied(x).double(), samples) for member in members])
 
     def _outputs_of_one(self, x: Tensor, samples: int) -> Tensor:
         key = noise.keys(self.seeds, [0], noise.Stream.PREDICTION)[0]

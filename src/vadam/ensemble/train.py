@@ -15,7 +15,7 @@ from torch import nn
 
 from vadam.ensemble.chunk import Settings, Training, train_chunk
 from vadam.ensemble.engine import check_dropout, choose
-from vadam.ensemble.members import Member
+from vadam.ensemble.members import Member, copied
 from vadam.ensemble.methods import Method
 from vadam.ensemble.minibatches import Schedule
 from vadam.ensemble.mlp import layers_of
@@ -191,7 +191,7 @@ def _check(
 
 def _outputs(network: nn.Module, member: Member) -> int:
     """The number of outputs, found by trying one row."""
-    row = torch.as_tensor(member.x)[:1].to(next(network.parameters()).dtype)
+    row = copied(member.x[:1]).to(next(network.parameters()).dtype)
     try:
         with torch.no_grad():
             output = network(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Iterable
 from typing import Any, Self
@@ -17,8 +16,8 @@ from vadam.ensemble import MLP, Member, Method, Tuned, train, tune
 from vadam.estimators import saving
 from vadam.estimators.family import method_of
 
-PRIOR_PRECISIONS = (math.exp(-4), math.exp(4))
-NOISE_PRECISIONS = (math.exp(-1), math.exp(5))
+PRIOR_PRECISIONS = (0.02, 400.0)
+NOISE_PRECISIONS = (0.5, 200.0)
 DROPOUT_RATES = (0.002, 0.5)
 STEPS = 1000
 
@@ -78,14 +77,14 @@ class VadamEstimator(BaseEstimator):
             "dropout": self.dropout if method.drops_out else 0.0,
             "lr": self.lr,
         }
-        training = {"likelihood": likelihood, "batch_size": self.batch_size, "jobs": self._jobs()}
+        training: dict[str, Any] = {"likelihood": likelihood, "batch_size": self.batch_size, "jobs": self._jobs()}
         self.tuned_: Tuned | None = None
-        if self.tune:
+        space = self._space(method, likelihood)
+        if self.tune and space:
             cell = [
                 Member(X, y, train=rows, test=others, seed=seed + k, epochs=self._epochs(len(rows)), **common)
                 for k, (rows, others) in enumerate(folds)
             ]
-            space = self._space(method, likelihood)
             searched = tune({"": cell}, space, network, method, trials=self.budget, startup=10, seed=seed, **training)
             self.tuned_ = searched[""]
             common |= self.tuned_.point
@@ -113,8 +112,15 @@ class VadamEstimator(BaseEstimator):
         return int(effective_n_jobs(self.n_jobs))
 
     def _space(self, method: Method, likelihood: str) -> dict[str, tuple[float, float]]:
-        space = {"dropout": DROPOUT_RATES} if method.drops_out else {"prior_precision": PRIOR_PRECISIONS}
-        return {**space, "noise_precision": NOISE_PRECISIONS} if likelihood == "gaussian" else space
+        """What there is to search; nothing for classes without prior."""
+        space = {}
+        if method.drops_out:
+            space["dropout"] = DROPOUT_RATES
+        elif method.has_prior:
+            space["prior_precision"] = PRIOR_PRECISIONS
+        if likelihood == "gaussian":
+            space["noise_precision"] = NOISE_PRECISIONS
+        return space
 
     def _check_folds(self, rows: int) -> None:
         if self.tune and (not isinstance(self.folds, int) or not 2 <= self.folds <= rows):

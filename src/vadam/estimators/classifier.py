@@ -46,7 +46,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """The most probable class."""
-        return self.classes_[self.predict_proba(X).argmax(1)]
+        number = self.predict_proba(X).argmax(1)
+        return self.classes_[number]
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """The probabilities of the classes, in the order of ``classes_``."""

@@ -9,7 +9,7 @@ from vadam.ensemble import BBVI, IVON, MAP, VOGN, MCDropout, Method, VadaGrad, V
 FAMILY: dict[str, Callable[[int], Method]] = {
     "vadam": lambda samples: Vadam(lr=0.01, betas=(0.9, 0.99), samples=samples),
     "vprop": lambda samples: Vprop(lr=0.01, beta=0.99, samples=samples),
-    "vogn": lambda samples: VOGN(lr=0.05, beta=0.99, samples=samples, init_precision=100.0),
+    "vogn": lambda samples: VOGN(lr=0.05, beta=0.99, samples=samples, init_precision=1e3),
     "bbvi": lambda samples: BBVI(lr=0.01, betas=(0.9, 0.99), samples=samples, init_precision=10.0),
     "ivon": lambda samples: IVON(lr=0.1, betas=(0.9, 0.999), samples=samples, hess_init=1.0),
     "vadagrad": lambda samples: VadaGrad(lr=0.1, samples=samples, init_precision=1e4),

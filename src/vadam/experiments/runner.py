@@ -17,7 +17,7 @@ import torch
 
 from vadam.experiments.clock import Clock, Took
 from vadam.experiments.config import Config
-from vadam.experiments.contract import Experiment, ExperimentError, find
+from vadam.experiments.contract import Experiment, ExperimentError
 from vadam.experiments.manifest import read_manifest, write_manifest
 from vadam.experiments.store import Row, Store
 from vadam.experiments.work import Work
@@ -53,17 +53,25 @@ def run(
         tracker = _Tracker(costs, done, progress)
         todo = sorted((key for key in costs if key not in done), key=lambda key: -costs[key])
         recorded = read_manifest(folder)
-        if not todo and recorded is not None and recorded["config_hash"] == config.fingerprint:
+        if not todo and recorded is not None and _says_finished(recorded, config):
             return recorded
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
         finished = _serially if jobs == 1 or len(todo) < 2 else _in_processes(min(jobs, len(todo)))
-        for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
-            done[key] = store.append(key, result, took)
-            Work(config, key, folder).finish()
-            tracker.moved(key, 1.0)
-            write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
-        shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        return write_manifest(folder, config, done, len(costs), jobs=jobs, running=False)
+        try:
+            for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
+                done[key] = store.append(key, result, took)
+                Work(config, key, folder).finish()
+                tracker.moved(key, 1.0)
+                write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        finally:
+            manifest = write_manifest(folder, config, done, len(costs), jobs=jobs, running=False)
+        return manifest
+
+
+def _says_finished(manifest: dict[str, Any], config: Config) -> bool:
+    """It keeps the commit that made the rows; a manifest left by a killed run is written again."""
+    return manifest["config_hash"] == config.fingerprint and "running" not in manifest
 
 
 class _Tracker:
@@ -108,7 +116,7 @@ def _in_processes(jobs: int) -> Callable[..., Finished]:
         pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(reports,))
         try:
             pending: set[Future[tuple[str, dict[str, Any], Took]]] = {
-                pool.submit(_work_on, experiment.name, config, key, folder, data) for key in todo
+                pool.submit(_work_on, experiment, config, key, folder, data) for key in todo
             }
             while pending:
                 ready, pending = wait(pending, return_when=FIRST_COMPLETED)
@@ -146,10 +154,12 @@ def _leave_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
-def _work_on(name: str, config: Config, key: str, folder: Path, data: Path | None) -> tuple[str, dict[str, Any], Took]:
+def _work_on(
+    experiment: Experiment, config: Config, key: str, folder: Path, data: Path | None
+) -> tuple[str, dict[str, Any], Took]:
     work = Work(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
     clock = Clock()
-    return key, find(name).run_cell(config, key, work), clock.took()
+    return key, experiment.run_cell(config, key, work), clock.took()
 
 
 @contextmanager

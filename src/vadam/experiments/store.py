@@ -53,7 +53,9 @@ class Store:
                 f"{self.folder} is in use by another run (process {_owner(self.folder)}). "
                 "Wait for it, stop it, or give another --out."
             )
-        self._file.truncate(_length_of_whole_lines(self.path.read_bytes()))
+        content = self.path.read_bytes()
+        if (whole := _length_of_whole_lines(content)) < len(content):
+            self._file.truncate(whole)
         return self
 
     def __exit__(

@@ -27,18 +27,16 @@ class Work:
         *,
         data: Path | None = None,
         report: Callable[[float], None] = lambda fraction: None,
-        checkpoint_every: float = SECONDS_BETWEEN_CHECKPOINTS,
     ) -> None:
         self.data = data
         self.report = report
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
-        self._every = checkpoint_every
         self._last = time.monotonic()
 
     def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
         """Keeps the state, unless one was kept a moment ago."""
-        if time.monotonic() - self._last < self._every:
+        if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
         header = {"meta": json.dumps(meta), "config": self._fingerprint}
         atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))

@@ -313,7 +313,8 @@ class VariationalOptimizer(Resumable):
         return [sharded_like(p, eps) for p, eps in zip(sample.params, signed, strict=True)]
 
     def _sampling_precision(self, group: Group, p: Tensor) -> Tensor:
-        return self._precision(group, p) + group.get("sampling_precision", 0.0)
+        extra = group.get("sampling_precision", 0.0)
+        return self._precision(group, p) + extra if extra else self._precision(group, p)
 
     # State and update --------------------------------------------------------------------------------------------------------
 

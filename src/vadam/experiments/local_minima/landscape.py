@@ -20,5 +20,5 @@ def gradient(theta: Tensor) -> Tensor:
 
 def sharpness(theta: Tensor) -> Tensor:
     """tr ∇²F: 2 at the origin, hundreds at the other minima."""
-    hessian = torch.func.vmap(torch.func.hessian(objective))(theta.reshape(-1, 2))
+    hessian = torch.func.vmap(torch.func.jacrev(torch.func.grad(objective)))(theta.reshape(-1, 2))
     return hessian.diagonal(dim1=1, dim2=2).sum(1).reshape(theta.shape[:-1])

@@ -134,4 +134,4 @@ def _gradient_and_hessian_diagonal(X: Tensor, y: Tensor, theta: Tensor) -> tuple
     def f(w: Tensor) -> Tensor:
         return binary_cross_entropy_with_logits(X @ w, y)
 
-    return torch.func.grad(f)(theta), torch.func.hessian(f)(theta).diagonal()
+    return torch.func.grad(f)(theta), torch.func.jacrev(torch.func.grad(f))(theta).diagonal()
