@@ -1,10 +1,11 @@
 """What mean_i (∇f_i)² costs: this engine against a plain backward pass, torch.func, Opacus and BackPACK, in one run.
 
-    python -m benchmarks.perexample [--repeats 30] [--threads 2] [--out benchmarks/results/perexample.json]
+    python -m benchmarks.perexample [--repeats 20] [--threads 2] [--out benchmarks/results/perexample.json]
 
-Times are medians over repeats in which all methods take turns. Each method's squares are first compared with ours.
-Memory is the peak of a process of its own, above that of a process that only runs plain backward passes. Peers that
-are not installed are left out: pip install opacus; pip install --no-deps backpack-for-pytorch unfoldNd einops.
+All methods take turns; times are medians over the rounds, ratios medians of each round's ratio. Each method's squares
+are first compared with ours. Memory is the peak of a process of its own, above that of a process that only runs plain
+backward passes. Peers that are not installed are left out: pip install opacus; pip install --no-deps
+backpack-for-pytorch unfoldNd einops.
 """
 
 import argparse
@@ -174,15 +175,20 @@ def prepared(model_name: str, method_name: str) -> Step:
     return (METHODS | STEPS)[method_name](model, x, y)
 
 
-def milliseconds(steps: dict[str, Step], repeats: int) -> dict[str, float]:
-    """Medians, all methods taking turns so that a busy moment of the machine hits them alike."""
+def seconds(steps: dict[str, Step], repeats: int) -> dict[str, list[float]]:
+    """Times in rounds, all methods taking turns, so that a busy moment of the machine hits them alike."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
+            step()  # the caches are still the other method's
             start = time.perf_counter()
             step()
             times[name].append(time.perf_counter() - start)
-    return {name: 1000 * statistics.median(t) for name, t in times.items()}
+    return times
+
+
+def ratio(times: list[float], base: list[float]) -> float:
+    return statistics.median(t / b for t, b in zip(times, base, strict=True))
 
 
 def usable(model_name: str) -> dict[str, Step]:
@@ -227,12 +233,12 @@ def machine() -> dict[str, object]:
         "",
     )
     versions = {"python": platform.python_version(), "torch": torch.__version__}
-    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "threads": torch.get_num_threads(), **versions}
+    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0], **versions}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=30)
+    parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/perexample.json"))
     parser.add_argument("--peak", nargs=2, metavar=("MODEL", "METHOD"), help=argparse.SUPPRESS)
@@ -249,21 +255,24 @@ def main() -> None:
     for model_name, make in MODELS.items():
         print(f"\n{model_name}: {make.__doc__}")
         steps = usable(model_name) | {name: prepared(model_name, name) for name in STEPS}
-        milliseconds(steps, 3)
-        times = milliseconds(steps, arguments.repeats)
+        seconds(steps, 1)
+        times = seconds(steps, arguments.repeats)
         peaks = {name: peak_megabytes(model_name, name) for name in steps}
         results[model_name] = {}
         print(f"  {'':16} {'ms':>8} {'ratio':>6} {'extra MB':>9}")
         for name in steps:
             base = "Adam step" if name in STEPS else "plain backward"
-            row = {"ms": times[name], "ratio": times[name] / times[base], "extra_megabytes": peaks[name] - peaks[base]}
+            row = {
+                "ms": 1000 * statistics.median(times[name]),
+                "ratio": ratio(times[name], times[base]),
+                "extra_megabytes": peaks[name] - peaks[base],
+            }
             results[model_name][name] = {key: round(value, 3) for key, value in row.items()}
             print(f"  {name:16} {row['ms']:8.2f} {row['ratio']:6.2f} {row['extra_megabytes']:9.1f}")
 
     arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(
-        json.dumps({"machine": machine(), "repeats": arguments.repeats, "results": results}, indent=1) + "\n"
-    )
+    record = {"machine": machine(), "threads": arguments.threads, "repeats": arguments.repeats, "results": results}
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
     print(f"\nwrote {arguments.out}")
 
 

@@ -1,5 +1,6 @@
 """Sphinx configuration. The site needs no network: equations are text, scripts and fonts are local."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ autodoc_class_signature = "mixed"
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 100
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 
 html_theme = "furo"
 html_title = f"vadam {release}"
@@ -38,18 +40,29 @@ html_theme_options: dict[str, Any] = {
 }
 
 
-def equations_as_literal_blocks(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """In our docstrings an indented paragraph is an equation or a table of names: it is shown as it stands."""
+def as_written(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Our docstrings are plain text: an indented paragraph is an equation, shown as it stands; bars and underscores are themselves."""
     shown: list[str] = []
-    last = ""
+    last, literal, session = "", False, False
     for line in lines:
-        starts_block = line.startswith(" ") and shown and not shown[-1].strip()
-        if starts_block and last and not last.startswith((" ", "..", ":", "-", ">>>")) and not last.endswith("::"):
-            shown += ["::", ""]
-        shown.append(line)
-        last = line if line.strip() else last
+        indented, blank = line.startswith(" "), not line.strip()
+        literal = literal and (indented or blank)
+        session = not blank and (session or line.lstrip().startswith(">>>"))
+        if indented and shown and not shown[-1].strip() and not literal:
+            literal = last.startswith(".. code-block")
+            if last and not last.startswith((" ", "..", ":", "-")) and not last.endswith("::"):
+                shown += ["::", ""]
+                literal = True
+        shown.append(line if literal or session or line.startswith("..") else escaped(line))
+        last = last if blank else line
     lines[:] = shown
 
 
+def escaped(line: str) -> str:
+    prose_and_code = line.split("``")
+    prose_and_code[::2] = [re.sub(r"\||(?<=\w)_(?=\W|$)", r"\\\g<0>", prose) for prose in prose_and_code[::2]]
+    return "``".join(prose_and_code)
+
+
 def setup(app: Any) -> None:
-    app.connect("autodoc-process-docstring", equations_as_literal_blocks, priority=900)
+    app.connect("autodoc-process-docstring", as_written, priority=900)

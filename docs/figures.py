@@ -49,7 +49,10 @@ def classification() -> Any:
     pred = vadam.predict(space["model"], post, grid, samples=256, likelihood=space["classes"], batch_size=2000)
     fading = LinearSegmentedColormap.from_list("fading", [to_rgba(RED, 0.0), to_rgba(RED, 1.0)])
     figure, axes = panels(2, width=3.5, height=3.1)
-    shown = {"aleatoric: expected entropy": pred.expected_entropy, "epistemic: mutual information": pred.mutual_information}
+    shown = {
+        "aleatoric: expected entropy": pred.expected_entropy,
+        "epistemic: mutual information": pred.mutual_information,
+    }
     for ax, (title, value) in zip(axes, shown.items(), strict=True):
         image = ax.contourf(side, side, value.view(41, 41).T, levels=torch.linspace(0, 0.7, 8).tolist(), cmap=fading)
         for label, colour in ((0, BLUE), (1, GREEN)):
@@ -64,4 +67,6 @@ if __name__ == "__main__":
     for draw in (regression, classification):
         with style():
             figure = draw()
-        (DOCS / "_static" / f"{draw.__name__}.svg.html").write_text(f'<div class="plot">{svg(figure, draw.__name__)}</div>\n')
+        (DOCS / "_static" / f"{draw.__name__}.svg.html").write_text(
+            f'<div class="plot">{svg(figure, draw.__name__)}</div>\n'
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -27,7 +27,10 @@ class Spec:
     degree: int = 2  # ĥ's power of the gradient
     differentiable: bool = True
     has_prior: bool = True
-    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def records_squares_outside_gradients(self) -> bool:
+        return self.build is vadam.VOGN
 
     def make(self, params: Any, **changes: Any) -> vadam.VariationalOptimizer:
         return self.build(params, **{**self.kwargs, **changes})
@@ -41,6 +44,8 @@ class Spec:
 
 
 COMMON_BAD = (
+    ({"lr": "0.1"}, r"lr='0.1' is not valid"),
+    ({"num_data": True}, r"num_data=True is not valid"),
     ({"lr": -1e-3}, r"lr=-0.001 is not valid"),
     ({"lr": float("nan")}, r"lr=nan is not valid"),
     ({"num_data": 0}, r"num_data=0 is not valid.*len\(train_set\)"),
@@ -79,7 +84,7 @@ SPECS = [
         "Vadam",
         vadam.Vadam,
         {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, **_DATA},
-        state=frozenset({"m", "s", "step"}),
+        state=frozenset({"m", "s", "s0", "step"}),
         bad=(
             *COMMON_BAD,
             *PRIOR_BAD,

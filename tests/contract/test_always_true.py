@@ -374,5 +374,5 @@ def test_names_come_from_named_parameters_too() -> None:
     groups = [{"params": problem.model[2].parameters()}, {"params": problem.model[0].parameters()}]
     grouped = vadam.Vadam(groups, num_data=40)
     assert set(grouped.posterior().mean) == {"0.0", "0.1", "1.0", "1.1"}
-    with pytest.raises(ValueError, match="0.0"):  # the order of groups is not the model's: nothing is guessed
+    with pytest.raises(ValueError, match=r"0\.0"):  # the order of groups is not the model's: nothing is guessed
         vadam.predict(problem.model, grouped.posterior(), problem.x)

@@ -54,6 +54,21 @@ def test_vadam_is_adam() -> None:
         torch.testing.assert_close(a, b, **EXACT)
 
 
+@pytest.mark.parametrize("init", [LAM, 5.0, 3000.0])
+def test_vadams_steps_do_not_depend_on_its_start(init: float) -> None:
+    """``init_precision`` sets the noise, not the step: without noise Vadam is Adam from any start, and s + s₀ is the paper's s."""
+    state = rules.vadam.init(start(), init_precision=init, N=N, lam=LAM)
+    paper = torch.full(SHAPE, (init - LAM) / N, dtype=torch.float64)
+    theirs = torch_run(torch.optim.Adam, lr=0.05, betas=(0.9, 0.99), eps=LAM / N)
+    for t in range(STEPS):
+        g = gradient(state.mu, t)
+        paper = 0.99 * paper + 0.01 * g**2
+        letters = {"alpha": 0.05, "gamma1": 0.9, "gamma2": 0.99, "N": N, "lam": LAM}
+        state = rules.vadam.update(state, g - LAM / N * state.mu, g**2, **letters)
+        torch.testing.assert_close(state.mu, theirs[t], **EXACT)
+        torch.testing.assert_close(rules.vadam.precision(state, N=N, lam=LAM), N * paper + LAM, rtol=1e-12, atol=0)
+
+
 def test_vprop_is_rmsprop() -> None:
     state = rules.vprop.init(start(), init_precision=LAM, N=N, lam=LAM)
     ours = rule_run(rules.vprop, state, pull=False, lam=LAM, alpha=0.05, beta=0.01)
@@ -195,7 +210,8 @@ def test_tau_zero_is_variational_optimisation(name: str) -> None:
     """§5 at τ = 0: no prior anywhere, s a sum instead of an average, σ⁻² = N s."""
     rule, rates = RULES_WITH_TAU[name]
     state = rule.init(start(), init_precision=2.0, N=N, lam=LAM)
-    mu, s = start(), torch.full(SHAPE, (2.0 - LAM) / N, dtype=torch.float64)
+    s0 = (2.0 - LAM) / N
+    mu, s = start(), torch.full(SHAPE, s0, dtype=torch.float64)
     m = torch.zeros(SHAPE, dtype=torch.float64)
     for t in range(1, STEPS + 1):
         g = gradient(mu, t)
@@ -206,7 +222,7 @@ def test_tau_zero_is_variational_optimisation(name: str) -> None:
             mu = mu - 0.1 * g / s.sqrt()
         else:
             m = 0.9 * m + 0.1 * g
-            mu = mu - 0.1 * (m / (1 - 0.9**t)) / (s / (1 - 0.95**t)).sqrt()
+            mu = mu - 0.1 * (m / (1 - 0.9**t)) / ((s - s0) / (1 - 0.95**t)).sqrt()
         g = gradient(state.mu, t)
         state = rule.update(state, g, g**2, N=N, lam=LAM, tau=0.0, **rates)
         torch.testing.assert_close(state.mu, mu, **EXACT)

@@ -68,14 +68,16 @@ def features_like(table: "pd.DataFrame", names: list[str]) -> "pd.DataFrame":
 
     parts = []
     for name in names:
-        column, _, word = name.rpartition("=")
         if name in table:
             _complete(name, table[name])
             parts.append(table[name].astype(float))
-        elif column in table:
-            parts.append(_indicator(table[column], column, word))
-        else:
-            raise ExperimentError(f"The model needs the column {column or name!r}, which this table does not have.")
+            continue
+        ends = [i for i, letter in enumerate(name) if letter == "=" and name[:i] in table]
+        if not ends:
+            missing = name.partition("=")[0]
+            raise ExperimentError(f"The model needs the column {missing!r}, which this table does not have.")
+        column, word = name[: ends[0]], name[ends[0] + 1 :]
+        parts.append(_indicator(table[column], column, word))
     return pd.concat(parts, axis=1)
 
 

@@ -5,13 +5,19 @@ m ← γ₁ m + (1 − γ₁) g,  s ← γ₂ s + (1 − γ₂) g∘g
 μ ← μ − α m̂ / (√ŝ + δ),  m̂ = m/(1 − γ₁ᵗ),  ŝ = s/(1 − γ₂ᵗ)
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor
 
-from vadam.rules.vadam import State
 from vadam.rules.von import Scalar
 
-__all__ = ["State", "init", "update"]
+
+class State(NamedTuple):
+    mu: Tensor
+    m: Tensor
+    s: Tensor
+    t: Scalar
 
 
 def init(mu: Tensor) -> State:

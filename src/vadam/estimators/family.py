@@ -11,7 +11,7 @@ FAMILY: dict[str, Callable[[int], Method]] = {
     "vprop": lambda samples: Vprop(lr=0.01, beta=0.99, samples=samples),
     "vogn": lambda samples: VOGN(lr=0.05, beta=0.99, samples=samples, init_precision=1e3),
     "bbvi": lambda samples: BBVI(lr=0.01, betas=(0.9, 0.99), samples=samples, init_precision=10.0),
-    "ivon": lambda samples: IVON(lr=0.1, betas=(0.9, 0.999), samples=samples, hess_init=1.0),
+    "ivon": lambda samples: IVON(lr=0.05, betas=(0.9, 0.999), samples=samples, clip_radius=0.3, rescale_lr=False),
     "vadagrad": lambda samples: VadaGrad(lr=0.1, samples=samples, init_precision=1e4),
     "map": lambda samples: MAP(lr=0.01),
     "mc-dropout": lambda samples: MCDropout(lr=0.01),

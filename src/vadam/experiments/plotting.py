@@ -74,8 +74,23 @@ def svg(figure: "Figure", name: str) -> str:
     text = re.sub(r'width="[\d.]+pt" height="[\d.]+pt"', 'width="100%"', text, count=1)
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
+    text = _only_referenced_ids(text)
     text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
     return re.sub(r"(\d\.\d{2})\d+", r"\1", text)
+
+
+def _only_referenced_ids(text: str) -> str:
+    """matplotlib names every group, and where two paths look alike it names both the same."""
+    referenced = set(re.findall(r'(?:href="#|url\(#)([\w-]+)', text))
+    seen: set[str] = set()
+
+    def keep(match: re.Match[str]) -> str:
+        if match[1] not in referenced or match[1] in seen:
+            return ""
+        seen.add(match[1])
+        return match[0]
+
+    return re.sub(r' id="([\w-]+)"', keep, text)
 
 
 def png(figure: "Figure", dpi: int = 160) -> bytes:

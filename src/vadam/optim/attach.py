@@ -1,4 +1,4 @@
-"""The hook by which an attached model tells its optimizer that a forward pass begins."""
+"""The hooks by which an attached model tells its optimizer what happens to it."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ if TYPE_CHECKING:
     from vadam.optim.base import VariationalOptimizer
 
 
-class ForwardHook:
-    """Knows the optimizer weakly; a copied or unpickled model carries a hook that knows none and does nothing."""
+class Hook:
+    """Calls ``react(optimizer, module)``. Knows the optimizer weakly; a copied or unpickled model carries a hook that does nothing."""
 
-    def __init__(self, optimizer: VariationalOptimizer | None = None) -> None:
+    def __init__(self, optimizer: VariationalOptimizer | None = None, react: Callable[..., None] | None = None) -> None:
         self._optimizer = (lambda: None) if optimizer is None else weakref.ref(optimizer)
+        self._react = react
 
     @torch._dynamo.disable
-    def __call__(self, module: nn.Module, args: Any) -> None:
+    def __call__(self, module: nn.Module, *args: Any) -> None:
         optimizer = self._optimizer()
-        if optimizer is not None:
-            optimizer._before_forward(module.training)
+        if optimizer is not None and self._react is not None:
+            self._react(optimizer, module)
 
-    def __reduce__(self) -> tuple[type[ForwardHook], tuple[()]]:
-        return ForwardHook, ()
+    def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
+        return Hook, ()
 
 
 class BackwardHook:
@@ -36,15 +37,15 @@ class BackwardHook:
 
     def __init__(self, optimizer: VariationalOptimizer) -> None:
         self._optimizer = weakref.ref(optimizer)
-        self._asked = False
+        self._asked_in = -1
 
     def __call__(self, p: Tensor) -> None:
-        if not self._asked:
-            self._asked = True
+        task = torch._C._current_graph_task_id()
+        if self._asked_in != task:
+            self._asked_in = task
             _at_the_end(lambda: _at_the_end(self._ended))  # after DDP's own callback, which finishes its averages
 
     def _ended(self) -> None:
-        self._asked = False
         optimizer = self._optimizer()
         if optimizer is not None:
             optimizer._after_backward()
@@ -58,8 +59,13 @@ class Attachment:
     def __init__(self, optimizer: VariationalOptimizer, model: nn.Module) -> None:
         self.names = {id(p): name for name, p in unwrapped(model).named_parameters()}
         self.replicas = replicas_of(model)
-        # Before all other hooks: FSDP2's collects the weights for the forward pass.
-        self._handles = [model.register_forward_pre_hook(ForwardHook(optimizer), prepend=True)]
+        before_forward = Hook(optimizer, lambda opt, module: opt._before_forward(module.training))
+        to_mean = Hook(optimizer, lambda opt, module: opt.eval())
+        self._handles: list[Any] = [
+            model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
+            model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
+            model.register_load_state_dict_pre_hook(to_mean),
+        ]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
             for _, p in optimizer._sampled():

@@ -45,6 +45,8 @@ class VariationalOptimizer(Resumable):
     curvature_degree: ClassVar[int] = 2
     #: whether ĥ is recorded during the backward pass, before the gradient is scaled or clipped
     records_curvature: ClassVar[bool] = False
+    #: whether the ordinary loop is possible, or the optimizer must evaluate the loss itself
+    has_loop: bool = True
     #: whether the rule makes sense for weights that are not sampled, where ĥ = ĝ∘ĝ; otherwise those are trained by Adam
     trains_points: ClassVar[bool] = False
 
@@ -53,6 +55,7 @@ class VariationalOptimizer(Resumable):
     _sample: Sample | None  # the sample that the parameters hold
     _interrupted: Sample | None  # a sample of the loop that eval() has put aside
     _unpaired_seed: int | None  # of an antithetic pair's first half
+    _from_loop: bool  # whether an attached model's forward opened a sample of this step
     _base: Grads  # gradients that were there before a closure with several samples
     _estimate: Estimate
 
@@ -65,14 +68,19 @@ class VariationalOptimizer(Resumable):
         antithetic: bool = False,
         generator: torch.Generator | None = None,
         nonfinite: str = "raise",
+        **unknown: Any,
     ) -> None:
+        if unknown:
+            raise TypeError(checks.unknown(type(self).__name__, next(iter(unknown))))
         checks.whole("samples", samples, low=1, fix="the number of Monte-Carlo samples a step is a whole number from 1")
         checks.one_of("nonfinite", nonfinite, ("raise", "skip"))
+        checks.generator(generator)
         if antithetic and samples % 2:
             raise ValueError(f"antithetic=True draws pairs, but samples={samples!r} is odd: choose an even number")
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
         self.skipped_steps = 0
         self._attachment = None
+        self._sample = None
         self._forget()
         super().__init__(params, {"deterministic": False, **defaults})
 
@@ -92,7 +100,7 @@ class VariationalOptimizer(Resumable):
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """ĥ of one sample, given the gradient there: ĝ∘ĝ, also for weights that are not sampled, unless a subclass knows better."""
-        return {p: curvature.magnitude(g) for p, g in grads.items()}
+        return {p: curvature.magnitude(g.to(storage_dtype(p))) for p, g in grads.items()}
 
     def _evaluate(self, closure: Closure) -> Any:
         """Call the closure at the sampled weights; afterwards ``p.grad`` holds the gradient there."""
@@ -118,12 +126,18 @@ class VariationalOptimizer(Resumable):
         the loss), and return the mean loss. Without one: use the gradients taken since the last step in ``sampled_params()`` or
         by an attached model.
         """
-        if self._held == "context":
-            raise RuntimeError("step() inside sampled_params(): leave the block first")
+        if self._held in ("context", "closure"):
+            what = (
+                "sampled_params(): leave the block first"
+                if self._held == "context"
+                else "a closure: steps cannot be nested"
+            )
+            raise RuntimeError(f"step() inside {what}")
         if closure is not None:
             return self._step_with(closure)
         if self._interrupted is not None:
             self._sample, self._interrupted = self._interrupted, None
+        looped = self._sample is not None or self._from_loop
         if self._sample is not None:
             self._close_sample()
         try:
@@ -137,8 +151,17 @@ class VariationalOptimizer(Resumable):
                     "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
                     "`with opt.sampled_params():`, or call opt.attach(model) once before training"
                 )
-            squares = {p: curvature.magnitude(g) for p, g in grads.items()}
+            if looped and 0 < self._estimate.count < self.samples:
+                raise RuntimeError(
+                    f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
+                    f"step: make {self.samples} before step(), one for each sample, or build the optimizer with samples=1"
+                )
+            squares = {p: curvature.magnitude(g.to(storage_dtype(p))) for p, g in grads.items()}
             self._update(grads, self._estimate.curvatures(grads) if self._estimate.count else squares)
+        except BaseException:
+            for left_by_scaler in ("found_inf", "grad_scale"):
+                self.__dict__.pop(left_by_scaler, None)
+            raise
         finally:
             self._forget()
         return None
@@ -154,7 +177,8 @@ class VariationalOptimizer(Resumable):
             for _ in range(self.samples):
                 with self._sampling("closure"), torch.enable_grad():
                     losses.append(self._evaluate(closure))
-            if any(loss is None for loss in losses):
+            mean_loss = _mean(losses)
+            if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
                 return self._skip()
             grads = gradients(params)
             if not grads or not self._estimate.count:
@@ -164,7 +188,7 @@ class VariationalOptimizer(Resumable):
             self._update(grads, self._estimate.curvatures(grads))
         finally:
             self._forget()
-        return _mean(losses)
+        return mean_loss
 
     @contextmanager
     def sampled_params(self) -> Iterator[None]:
@@ -187,12 +211,20 @@ class VariationalOptimizer(Resumable):
     def attach(self, model: nn.Module) -> VariationalOptimizer:
         """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
 
-        It also gives the parameters their names, in posteriors and error messages. Returns the optimizer.
+        The sample lasts from the forward to ``step()``, over several micro-batches if there are some; with ``samples`` S > 1
+        each backward pass ends one, and S forward and backward passes make a step. Saving the model saves the mean. It also gives
+        the parameters their names, in posteriors and error messages. Returns the optimizer.
         """
         if not isinstance(model, nn.Module):
             raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
-        if not {id(p) for p in model.parameters()} & {id(p) for p in self._all()}:
+        owned = {id(p) for p in model.parameters()}
+        if not owned & {id(p) for p in self._all()}:
             raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
+        if any(id(p) not in owned for _, p in self._sampled()):
+            raise ValueError(
+                "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
+                "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
+            )
         self.detach()
         self._attachment = Attachment(self, model)
         return self
@@ -206,7 +238,7 @@ class VariationalOptimizer(Resumable):
 
     def train(self) -> None:
         """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
-        if self._held is None:
+        if self._held is None and any(True for _ in self._sampled()):
             self._open_sample("loop")
 
     def eval(self) -> None:
@@ -220,16 +252,21 @@ class VariationalOptimizer(Resumable):
             return
         if not training:
             self.eval()
-        elif torch.is_grad_enabled():
+        elif torch.is_grad_enabled() and self.has_loop:
+            for unfinished in (self._sample, self._interrupted):
+                frozen_since = unfinished is not None and set(unfinished.params) != {p for _, p in self._sampled()}
+                if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
+                    self._forget()
             self.train()
 
     def _after_backward(self) -> None:
         """What an attached model calls when a backward pass has ended: with several samples, the sample has too."""
-        if self._held == "loop" and self._sample is not None:
-            if self.samples > 1:
-                self._close_sample()
-            else:
-                self._sample.norms = norms(gradients(list(self._trained())))
+        if self._sample is None:
+            return
+        if self.records_curvature:
+            self._sample.norms = norms(gradients(list(self._trained())))
+        if self._held == "loop" and self.samples > 1:
+            self._close_sample()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""
@@ -241,14 +278,14 @@ class VariationalOptimizer(Resumable):
 
     @contextmanager
     def _sampling(self, how: str) -> Iterator[Sample]:
-        self._open_sample(how)
-        assert self._sample is not None
         try:
+            self._open_sample(how)
+            assert self._sample is not None
             yield self._sample
+            self._close_sample()
         except BaseException:
             self._drop_sample()
             raise
-        self._close_sample()
 
     @torch.no_grad()
     def _open_sample(self, how: str) -> None:
@@ -261,22 +298,26 @@ class VariationalOptimizer(Resumable):
             raise
 
     def _draw(self) -> Sample:
-        if self.antithetic and self._unpaired_seed is not None:
-            seed, sign, self._unpaired_seed = self._unpaired_seed, -1.0, None
+        unpaired = self._unpaired_seed
+        if self.antithetic and unpaired is not None:
+            seed, sign, self._unpaired_seed = unpaired, -1.0, None
         else:
             seed, sign = seed_of_this_rank(draw_seed(self.generator)), 1.0
             self._unpaired_seed = seed
         trained = list(self._trained())
         self._estimate.make_room(trained, self._base)
-        return Sample(seed, sign, list(self._sampled()), trained)
+        return Sample(seed, sign, list(self._sampled()), trained, unpaired)
 
     @torch.no_grad()
     def _close_sample(self) -> None:
-        sample = self._sample
+        sample, how = self._sample, self._held
         assert sample is not None
         sample.restore()
         self._held, self._sample = None, None
-        self._estimate.add(sample, list(self._trained()), self._over_ranks(self._captured(sample)))
+        counts = self._estimate.add(sample, list(self._trained()), self._over_ranks(self._captured(sample)))
+        self._from_loop = self._from_loop or how == "loop"
+        if not counts and how == "context":
+            self._unpaired_seed = sample.unpaired_before
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:
         """The mean of what each rank has recorded, where the attached model is replicated."""
@@ -288,16 +329,20 @@ class VariationalOptimizer(Resumable):
         if self._sample is not None:
             self._sample.restore()
             self._captured(self._sample)
+            self._unpaired_seed = self._sample.unpaired_before
         self._held, self._sample = None, None
         self._estimate.put_back()
 
     def _forget(self) -> None:
-        """Start afresh: no sample, no estimate. The parameters hold the mean already."""
+        """Start afresh: no sample, no estimate, the parameters hold the mean."""
+        if self._sample is not None:
+            self._sample.restore()
         self._held = None
         self._sample = None
         self._interrupted = None
         self._unpaired_seed = None
         self._base = {}
+        self._from_loop = False
         self._estimate = Estimate(self.curvature_degree, self._curvatures)
 
     def _deviations(self, sample: Sample) -> Iterator[Tensor]:
@@ -331,13 +376,16 @@ class VariationalOptimizer(Resumable):
         """The rule's state of one parameter, made at its first use."""
         rule, scale, *_ = self._language(group)
         stored = self.state[p]
-        if not stored:
+        keys = [_KEY.get(name, name) for name in rule.State._fields[1:]]
+        if any(key not in stored for key in keys):
             by_adam = group["deterministic"] and not self.trains_points
             start = group["prior_precision"] if by_adam else self._start(group)
-            for name, value in rule.init(mu, init_precision=start, **scale)._asdict().items():
-                stored[_KEY.get(name, name)] = torch.zeros((), dtype=torch.float64) if name == "t" else value
-            del stored["mu"]
-        return rule.State(mu, *(stored[_KEY.get(name, name)] for name in rule.State._fields[1:]))
+            with torch.inference_mode(False):  # the state outlives a posterior that is asked for in inference mode
+                fresh = rule.init(mu.clone(), init_precision=start, **scale)
+                for key, value in zip(keys, fresh[1:], strict=True):
+                    number = not isinstance(value, Tensor)
+                    stored.setdefault(key, torch.tensor(value, dtype=torch.float64) if number else value)
+        return rule.State(mu, *(stored[key] for key in keys))
 
     def _precision(self, group: Group, p: Tensor) -> Tensor:
         letters = self._language(group)
@@ -352,13 +400,18 @@ class VariationalOptimizer(Resumable):
                     f"attached model, or belong to a group with deterministic=True"
                 )
         bad = first_nonfinite(g)
+        what = "gradient"
+        if (
+            bad is None and not self.trains_points
+        ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
+            bad, what = first_nonfinite(h), "curvature"
         if bad is None:
             self._apply(g, h)
         elif self.nonfinite == "skip":
             self._skip()
         else:
             raise FloatingPointError(
-                f"the gradient of {self._name(bad)} is not finite. The step was refused, nothing has changed: lower lr, clip the "
+                f"the {what} of {self._name(bad)} is not finite. The step was refused, nothing has changed: lower lr, clip the "
                 f"gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
             )
 
@@ -371,8 +424,7 @@ class VariationalOptimizer(Resumable):
                     new = rule.update(state, g[p].to(storage_dtype(p)), h[p].to(storage_dtype(p)), **tempered, **rates)
                     p.copy_(new.mu)
                     for name in rule.State._fields[1:]:
-                        key = _KEY.get(name, name)
-                        self.state[p][key].copy_(getattr(new, name))
+                        self.state[p][_KEY.get(name, name)].copy_(torch.as_tensor(getattr(new, name)))
 
     def _skip(self) -> None:
         self.skipped_steps += 1
@@ -410,6 +462,13 @@ _KEY = {"t": "step"}  # torch's own name for it, which torch's loading code leav
 
 
 def _mean(losses: list[Any]) -> Any:
+    """The mean of what the closure returned; None if it returned None."""
+    if any(loss is None for loss in losses):
+        return None
+    if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
+        raise TypeError(
+            f"the closure returned a {type(losses[0]).__name__}: it must return the loss, a number or a tensor"
+        )
     if isinstance(losses[0], Tensor):
-        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean()
+        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
     return sum(losses) / len(losses)

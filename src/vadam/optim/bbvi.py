@@ -24,7 +24,7 @@ class BBVI(Reparameterised):
         μ ← Adam step along ĝ + λ/N μ
         ρ ← Adam step along (ĝ∘ε + (λσ − 1/σ)/N) / (1 + e^−ρ)
 
-    It needs no stochastic layers: the gradient with respect to σ is ĝ∘ε. The state is six vectors. ``init_precision`` may be below
+    It needs no stochastic layers: the gradient with respect to σ is ĝ∘ε. The state is five vectors. ``init_precision`` may be below
     the prior's. The other arguments are those of :class:`vadam.Vadam`.
     """
 

@@ -1,13 +1,16 @@
 """Argument checks: the name, the value, the fix."""
 
 import math
+import operator
 from typing import Any
+
+import torch
 
 
 def number(name: str, value: Any, *, low: float, high: float = math.inf, closed: str = "", fix: str) -> None:
     """Refuse a value outside the interval from ``low`` to ``high``; ``closed`` holds "[" or "]" for ends that belong to it."""
     try:
-        x = float(value)
+        x = math.nan if isinstance(value, str | bool) else float(value)
     except (TypeError, ValueError):
         x = math.nan
     above = x >= low if "[" in closed else x > low
@@ -17,13 +20,42 @@ def number(name: str, value: Any, *, low: float, high: float = math.inf, closed:
 
 
 def whole(name: str, value: Any, *, low: int, fix: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < low:
+    try:
+        valid = not isinstance(value, bool) and operator.index(value) >= low
+    except TypeError:
+        valid = False
+    if not valid:
         raise ValueError(f"{name}={value!r} is not valid: {fix}")
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not valid: choose one of {', '.join(map(repr, choices))}")
+
+
+def generator(value: Any) -> None:
+    if value is not None and not isinstance(value, torch.Generator):
+        raise TypeError(f"generator={value!r} is not a torch.Generator: give torch.Generator().manual_seed({value!r})")
+
+
+def unknown(optimizer: str, name: str) -> str:
+    hints = {
+        "weight_decay": "the prior is prior_precision: a weight decay w is prior_precision = num_data * w",
+        "deterministic": "it belongs to a parameter group: [{'params': ..., 'deterministic': True}, ...]",
+        "train_set_size": "it is num_data here",
+        "ess": "it is num_data here",
+        "mc_samples": "it is samples here",
+    }
+    return f"{optimizer} has no argument {name!r}: {hints.get(name, 'help(vadam.' + optimizer + ') lists them')}"
+
+
+def deterministic(group: dict[str, Any]) -> None:
+    if not isinstance(group["deterministic"], bool):
+        raise ValueError(f"deterministic={group['deterministic']!r} is not valid: give True or False")
+    if group["deterministic"] and group.get("prior_precision", 1.0) == 0:
+        raise ValueError(
+            "prior_precision=0 in a deterministic group leaves 0/0 where a gradient is zero: give a tiny one, e.g. 1e-8"
+        )
 
 
 def learning_rate(group: dict[str, Any]) -> None:
@@ -83,8 +115,9 @@ def init_precision(group: dict[str, Any]) -> None:
         closed="[",
         fix=f"the posterior cannot start wider than the prior: give at least prior_precision={lam!r}, or leave it out",
     )
-    if value + group.get("sampling_precision", 0.0) == 0 and not group["deterministic"]:
+    start = value - lam + group.get("tau", 1.0) * lam + group.get("sampling_precision", 0.0)
+    if start == 0 and not group["deterministic"]:
         raise ValueError(
-            "prior_precision=0 and init_precision=0 would sample weights of infinite variance: give prior_precision > 0, "
-            "init_precision > 0, or deterministic=True"
+            f"prior_precision={lam!r}, init_precision={value!r} and tau={group.get('tau', 1.0)!r} would sample weights of infinite "
+            f"variance: give an init_precision above the prior's, e.g. init_precision=num_data"
         )

@@ -51,14 +51,18 @@ def _is_sharded(x: Tensor) -> bool:
 
 def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:
     """The processes that train this model together, where it is replicated over several."""
+    if isinstance(model, torch._dynamo.OptimizedModule):
+        return replicas_of(model._orig_mod)
     if isinstance(model, DistributedDataParallel) and dist.get_world_size(model.process_group) > 1:
         return model.process_group
     return None
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """The user's own module."""
-    return model.module if isinstance(model, DistributedDataParallel) else model
+    """The user's own module, without DDP and torch.compile around it."""
+    while isinstance(model, DistributedDataParallel | torch._dynamo.OptimizedModule):
+        model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod
+    return model
 
 
 def mean_over(group: dist.ProcessGroup, tensors: list[Tensor]) -> list[Tensor]:

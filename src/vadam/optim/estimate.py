@@ -1,9 +1,9 @@
 """The Monte-Carlo estimates ĝ and ĥ of one step: means over its samples.
 
-ĝ lives in ``p.grad``, where loss scaling, clipping and accumulation expect it: after s samples ``p.grad`` holds the mean of their s
-gradients. ĥ is the mean of each sample's own ĥ. With one sample ĥ is computed at the very end, from the gradient as it then is; what
-had to be computed earlier is rescaled by what happened to the gradient's norm since, so that unscaling and norm clipping act on ĥ
-as they would have acted on the loss.
+ĝ lives in ``p.grad``, where loss scaling, clipping and accumulation expect it: after s samples ``p.grad`` holds the mean of
+their s gradients. ĥ is the mean of each sample's own ĥ. With one sample ĥ is computed at the very end, from the gradient as
+it then is; what had to be computed earlier is rescaled by what happened to the gradient's norm since, so that unscaling and
+norm clipping act on ĥ as they would have acted on the loss.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from vadam.optim.sample import Sample
+from vadam.optim.sample import GradientMark, Sample, storage_dtype
 
 Grads = dict[Tensor, Tensor]
 Curvatures = Callable[[Sample, Grads], Grads]
@@ -27,9 +27,12 @@ class Estimate:
         self._h: Grads | None = None
         self._g: Grads = {}
         self._norms: Grads = {}
+        self._left: list[GradientMark] = []
 
     def make_room(self, params: list[Tensor], base: Grads) -> None:
         """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
+        if self._last is not None and self._cleared():
+            self.__init__(self._degree, self._curvatures)  # type: ignore[misc]
         if self._last is None:
             return
         self._g = gradients(params)
@@ -44,31 +47,39 @@ class Estimate:
             p.grad = g
         self._g = {}
 
-    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None) -> None:
-        """After a sample: ``captured`` is what was recorded of its ĥ during the backward pass."""
+    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None) -> bool:
+        """After a sample: whether it counts. ``captured`` is what was recorded of its ĥ during the backward pass."""
         if not sample.has_new_gradient():
             self.put_back()
-            return
+            return False
         self.count += 1
         self._last = sample
         if captured is not None or self.count > 1:
             g = gradients(params)
-            h = {**self._curvatures(sample, g), **(captured or {})}
+            recorded = self._rescaled(captured or {}, sample.norms or {}, g)
+            h = {**self._curvatures(sample, g), **recorded}
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
                 p.grad = mean
             self._g = {}
-            self._norms = norms(gradients(params)) if sample.norms is None else sample.norms
+            self._norms = norms(gradients(params))
+        self._left = [GradientMark(p) for p in params]
+        return True
 
     def curvatures(self, g: Grads) -> Grads:
         """ĥ for the gradient as it is now."""
         assert self._last is not None
-        if self._h is None:
-            return self._curvatures(self._last, g)
-        changed = {p: norm / self._norms[p] for p, norm in norms(g).items() if p in self._norms and self._norms[p] > 0}
-        return {
-            p: h if p not in changed or changed[p] == 1 else h * changed[p] ** self._degree for p, h in self._h.items()
-        }
+        return self._curvatures(self._last, g) if self._h is None else self._rescaled(self._h, self._norms, g)
+
+    def _rescaled(self, h: Grads, before: Grads, g: Grads) -> Grads:
+        """ĥ of a gradient whose norm was ``before`` and is now that of ``g``."""
+        changed = {p: norm / before[p] for p, norm in norms(g).items() if p in before and before[p] > 0}
+        return {p: x if p not in changed or changed[p] == 1 else x * changed[p] ** self._degree for p, x in h.items()}
+
+    def _cleared(self) -> bool:
+        """Whether the user has cleared the gradients since the last sample, for a step that was never taken."""
+        grads = [(mark, mark.p.grad) for mark in self._left]
+        return all(g is None or (mark.is_outdated() and not g.any()) for mark, g in grads)
 
 
 def gradients(params: list[Tensor]) -> Grads:
@@ -90,8 +101,13 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
 
 
 def norms(g: Grads) -> Grads:
+    """Of each gradient; a norm is finite only if the squares are."""
     params = [p for p in g if g[p].numel()]
-    return dict(zip(params, torch._foreach_norm([g[p] for p in params]), strict=True)) if params else {}
+    return (
+        dict(zip(params, torch._foreach_norm([g[p].to(storage_dtype(p)) for p in params]), strict=True))
+        if params
+        else {}
+    )
 
 
 def first_nonfinite(g: Grads) -> Tensor | None:

@@ -13,7 +13,7 @@ from vadam.gaussian import FullGaussian
 from vadam.optim import checks
 from vadam.optim.base import Closure, Group, Letters, VariationalOptimizer
 from vadam.optim.common import Common
-from vadam.optim.estimate import Grads
+from vadam.optim.estimate import Grads, first_nonfinite
 from vadam.optim.sample import Sample
 from vadam.optim.snapshot import names
 
@@ -35,6 +35,7 @@ class FullVON(VariationalOptimizer):
     :class:`vadam.Vadam`.
     """
 
+    has_loop = False
     _recorded: Grads | None = None
 
     def __init__(
@@ -59,12 +60,24 @@ class FullVON(VariationalOptimizer):
             "init_precision": init_precision,
         }
         super().__init__(params, defaults, **common)
-        weights = sum(p.numel() for _, p in self._sampled())
-        if weights > limit:
-            raise ValueError(
-                f"FullVON keeps a matrix of {weights} × {weights} numbers, more than limit={limit!r} allows: use VON or VOGN, freeze "
-                f"part of the model, or raise the limit"
+
+    def add_param_group(self, param_group: Group) -> None:
+        super().add_param_group(param_group)
+        sampled = [p for _, p in self._sampled()]
+        weights = sum(p.numel() for p in sampled)
+        problem = ""
+        if weights > self.limit:
+            problem = (
+                f"FullVON keeps a matrix of {weights} × {weights} numbers, more than limit={self.limit!r} allows: use VON or VOGN, "
+                f"freeze part of the model, or raise the limit"
             )
+        elif len({(p.dtype, p.device) for p in sampled}) > 1 or any(p.dtype.itemsize < 4 for p in sampled):
+            problem = (
+                "FullVON treats all weights as one vector: they must share a device and a dtype, float32 or float64"
+            )
+        if problem:
+            self.param_groups.pop()
+            raise ValueError(problem)
 
     def _check(self, group: Group) -> None:
         checks.learning_rate(group)
@@ -107,13 +120,15 @@ class FullVON(VariationalOptimizer):
         return recorded
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
-        return {p: curvature.magnitude(g) for p, g in grads.items() if all(p is not q for q in sample.params)}
+        return super()._curvatures(sample, {p: g for p, g in grads.items() if all(p is not q for q in sample.params)})
 
     # All sampled weights as one vector ---------------------------------------------------------------------------------------
 
     def _flat(self) -> tuple[Group, list[Tensor], Any, dict[str, Any]]:
         sampled = list(self._sampled())
         params = [p for _, p in sampled]
+        if not sampled:
+            raise RuntimeError("FullVON has no weights to sample: all of them are frozen or deterministic")
         group, first = sampled[0]
         lam = torch.cat([torch.full_like(p, g["prior_precision"]).flatten() for g, p in sampled])
         mu = torch.cat([p.detach().flatten() for p in params])
@@ -121,7 +136,13 @@ class FullVON(VariationalOptimizer):
         if "S" not in self.state[first]:
             start = torch.cat([torch.full_like(p, g["init_precision"]).flatten() for g, p in sampled])
             self.state[first]["S"] = rules.full_von.init(mu, init_precision=start, **scale).S
-        return group, params, rules.full_von.State(mu, self.state[first]["S"]), scale
+        S = self.state[first]["S"]
+        if len(S) != len(mu):
+            raise RuntimeError(
+                f"FullVON has learned the covariance of {len(S)} weights, but now there are {len(mu)}: its weights cannot be frozen or "
+                f"added to in the middle of training. Build a new optimizer"
+            )
+        return group, params, rules.full_von.State(mu, S), scale
 
     def _deviations(self, sample: Sample) -> Iterator[Tensor]:
         """θ − μ = L⁻ᵀ ε, where L Lᵀ is the precision."""
@@ -139,7 +160,13 @@ class FullVON(VariationalOptimizer):
     def _update(self, g: Grads, h: Grads) -> None:
         first = next(p for _, p in self._sampled())
         self._hessian = h.pop(first)
-        super()._update(g, {p: h.get(p, g[p]) for p in g})
+        bent = first_nonfinite(g) is None and not self._hessian.isfinite().all()
+        if bent and self.nonfinite == "skip":
+            self._skip()
+        elif bent:
+            raise FloatingPointError("the Hessian is not finite. The step was refused, nothing has changed")
+        else:
+            super()._update(g, {p: h.get(p, g[p]) for p in g})
 
     def _apply(self, g: Grads, h: Grads) -> None:
         group, params, state, scale = self._flat()

@@ -26,7 +26,8 @@ class IVON(Reparameterised):
         μ ← μ − α clip((m/(1 − β₁ᵗ) + λ/N μ)/(s₊ + λ/N), ±ξ)
 
     In IVON's own words N is ``ess`` and λ is ``ess * weight_decay``. With ``rescale_lr`` the rate is α (s₀ + λ/N), so that the first
-    steps are those of SGD with rate α. The other arguments are those of :class:`vadam.Vadam`.
+    steps are those of SGD with rate α. A deterministic group is trained by Adam: give it a learning rate of its own, as this one's
+    default is far too large for Adam. The other arguments are those of :class:`vadam.Vadam`.
     """
 
     def __init__(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from types import ModuleType
+from typing import Any, ClassVar, Unpack
 
 from vadam import rules
 from vadam.optim import checks
@@ -13,6 +14,8 @@ from vadam.optim.common import Common
 
 class NewtonOptimizer(VariationalOptimizer):
     """The arguments of VON and VOGN, and their rule: with natural momentum if there is any."""
+
+    rule: ClassVar[ModuleType] = rules.von
 
     def __init__(
         self,
@@ -65,4 +68,4 @@ class NewtonOptimizer(VariationalOptimizer):
         rates = {"alpha": group["lr"], "beta": 1 - group["beta"], "damping": group["damping"]}
         if group["momentum"]:
             return Letters(rules.natural_momentum, scale, tempered, {**rates, "gamma": group["momentum"]})
-        return Letters(rules.von, scale, tempered, rates)
+        return Letters(self.rule, scale, tempered, rates)

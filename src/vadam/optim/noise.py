@@ -1,7 +1,8 @@
 """Standard normal noise that depends on a seed and the layout of the weights, on nothing else.
 
 The weights, laid end to end, are cut into blocks of ``BLOCK``; block b is filled from its own stream, seeded by (seed, b). The blocks
-are filled on all of torch's threads, in any order, and the numbers do not depend on how many threads there are. Whoever knows the
+are filled on all of torch's threads, in any order, and the numbers do not depend on how many threads there are (on the CPU torch's
+generator takes 32 bits of a seed: two blocks in four billion are the same). Whoever knows the
 seed can draw the same noise again, so an estimator that needs ε after the backward pass does not have to keep it.
 """
 

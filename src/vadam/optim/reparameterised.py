@@ -20,7 +20,8 @@ class Reparameterised(VariationalOptimizer):
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         sampled = set(sample.params)
-        return {p: curvature.magnitude(g) for p, g in grads.items() if p not in sampled} | self._products(sample, grads)
+        points = {p: g for p, g in grads.items() if p not in sampled}
+        return super()._curvatures(sample, points) | self._products(sample, grads)
 
     def _products(self, sample: Sample, grads: Grads) -> Grads:
         h = {}

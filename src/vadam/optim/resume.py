@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
+from vadam.optim import checks
 from vadam.optim.sample import storage_dtype
 
 _EXTRA = "vadam"
@@ -39,6 +40,7 @@ class Resumable(Optimizer):
                     f"unknown argument {sorted(unknown)[0]!r} in a parameter group: {type(self).__name__} takes {known}"
                 )
             group = {**self.defaults, **{k: v for k, v in param_group.items() if k != "params"}}
+            checks.deterministic(group)
             self._check(group)
             param_group.update(group)
         super().add_param_group(param_group)
@@ -52,7 +54,11 @@ class Resumable(Optimizer):
     def state_dict(self) -> dict[str, Any]:
         """As torch's, with the random state. The parameters are left holding the mean."""
         self._to_mean("state_dict()")
-        extra = {"rng_state": _generator(self.generator).get_state(), "skipped_steps": self.skipped_steps}
+        extra = {
+            "optimizer": type(self).__name__,
+            "rng_state": _generator(self.generator).get_state(),
+            "skipped_steps": self.skipped_steps,
+        }
         return super().state_dict() | {_EXTRA: extra}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
@@ -73,16 +79,18 @@ class Resumable(Optimizer):
             _generator(self.generator).set_state(state_dict[_EXTRA]["rng_state"].cpu())
 
     def _check_same_kind(self, state_dict: dict[str, Any]) -> None:
+        saved_by = state_dict.get(_EXTRA, {}).get("optimizer", type(self).__name__)
+        if saved_by != type(self).__name__:
+            raise ValueError(f"this checkpoint is of a {saved_by}, not of a {type(self).__name__}")
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
-            wanted = {
-                "step" if name == "t" else name for name in self._language({**ours, **theirs}).rule.State._fields[1:]
-            }
+            group = {**self.defaults, **ours, **theirs}
+            wanted = {"step" if name == "t" else name for name in self._language(group).rule.State._fields[1:]}
             for index in theirs["params"]:
                 found = set(state_dict["state"].get(index, wanted))
-                if found != wanted:
+                if not wanted <= found:
                     raise ValueError(
                         f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(found)}, not {sorted(wanted)}"
                     )
@@ -114,7 +122,7 @@ class Resumable(Optimizer):
         if generator is not None:
             self.generator = torch.Generator(generator[0])
             self.generator.set_state(generator[1])
-        self.__dict__["_attachment"] = None
+        self.__dict__.update(_attachment=None, _sample=None)
         self._forget()
 
 

@@ -15,18 +15,37 @@ def storage_dtype(p: Tensor) -> torch.dtype:
     return torch.float32 if p.dtype in (torch.float16, torch.bfloat16) else p.dtype
 
 
+class GradientMark:
+    """Remembers a parameter's gradient, weakly: gradients that are cleared are freed before new ones are taken."""
+
+    def __init__(self, p: Tensor) -> None:
+        self.p = p
+        self._grad = None if p.grad is None else TensorWeakRef(p.grad)
+        self._version = -1 if p.grad is None else p.grad._version
+
+    def is_outdated(self) -> bool:
+        """Whether there is a gradient, and it is not the one that was remembered or has been written to."""
+        grad = self.p.grad
+        return grad is not None and (self._grad is None or self._grad() is not grad or self._version != grad._version)
+
+
 class Sample:
     def __init__(
-        self, seed: int, sign: float, drawn: list[tuple[dict[str, Any], Tensor]], watched: list[Tensor]
+        self,
+        seed: int,
+        sign: float,
+        drawn: list[tuple[dict[str, Any], Tensor]],
+        watched: list[Tensor],
+        unpaired_before: int | None = None,
     ) -> None:
         self.seed, self.sign, self.drawn = seed, sign, drawn
         self.params = [p for _, p in drawn]
+        self.unpaired_before = unpaired_before
         self.means: list[Tensor] = []
         self.norms: dict[Tensor, Tensor] | None = (
             None  # of the gradients when the backward pass ended, where that is known
         )
-        # Weakly, so that gradients which the closure clears are freed before new ones are taken.
-        self._before = [(p, None if p.grad is None else (TensorWeakRef(p.grad), p.grad._version)) for p in watched]
+        self._before = [GradientMark(p) for p in watched]
 
     def perturb(self, deviations: Iterable[Tensor]) -> None:
         """θ = μ + deviation, in place."""
@@ -36,7 +55,7 @@ class Sample:
 
     @torch.no_grad()
     def restore(self) -> None:
-        """θ = μ, bit for bit."""
+        """θ = μ, bit for bit. Interrupted, it can be called again."""
         for p, mean in zip(self.params, self.means, strict=False):
             p.copy_(mean)
         self.means = []
@@ -45,7 +64,4 @@ class Sample:
         return next((mean for q, mean in zip(self.params, self.means, strict=False) if q is p), None)
 
     def has_new_gradient(self) -> bool:
-        def is_new(p: Tensor, before: tuple[TensorWeakRef, int] | None) -> bool:
-            return p.grad is not None and (before is None or before[0]() is not p.grad or before[1] != p.grad._version)
-
-        return any(is_new(p, before) for p, before in self._before)
+        return any(mark.is_outdated() for mark in self._before)

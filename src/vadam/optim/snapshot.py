@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from vadam.gaussian import MeanFieldGaussian
+from vadam.optim.distributed import unwrapped
 
 if TYPE_CHECKING:
     from vadam.optim.base import VariationalOptimizer
@@ -23,7 +24,7 @@ def names(opt: VariationalOptimizer, model: nn.Module | None = None) -> dict[int
     if opt._attachment is not None:
         known |= opt._attachment.names
     if model is not None:
-        known |= {id(p): name for name, p in model.named_parameters()}
+        known |= {id(p): name for name, p in unwrapped(model).named_parameters()}
     return known
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from types import ModuleType
+from typing import Any, ClassVar, cast
 
 from torch import Tensor, nn
 
-from vadam import curvature
+from vadam import curvature, rules
 from vadam.optim.distributed import unwrapped
 from vadam.optim.estimate import Grads
 from vadam.optim.newton import NewtonOptimizer
@@ -33,6 +34,7 @@ class VOGN(NewtonOptimizer):
     number.
     """
 
+    rule: ClassVar[ModuleType] = rules.vogn
     records_curvature = True
     _squares: curvature.PerExampleSquares | None = None
 
@@ -41,7 +43,11 @@ class VOGN(NewtonOptimizer):
         super().attach(model)
         sampled: list[Any] = [p for _, p in self._sampled()]
         points: list[Any] = self._points()
-        self._squares = curvature.PerExampleSquares(unwrapped(model), params=sampled, exclude=points)
+        try:
+            self._squares = curvature.PerExampleSquares(unwrapped(model), params=sampled, exclude=points)
+        except BaseException:
+            self.detach()
+            raise
         return self
 
     def detach(self) -> None:
@@ -49,6 +55,12 @@ class VOGN(NewtonOptimizer):
         if self._squares is not None:
             self._squares.remove()
         self._squares = None
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As for every optimizer; the squares that belong to the gradients go with them."""
+        super().zero_grad(set_to_none)
+        if self._squares is not None:
+            self._squares.discard()
 
     def _open_sample(self, how: str) -> None:
         if self._squares is None:
@@ -59,7 +71,7 @@ class VOGN(NewtonOptimizer):
         self._squares.recording = True
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
-        return {p: curvature.magnitude(grads[p]) for p in self._points() if p in grads}
+        return super()._curvatures(sample, {p: grads[p] for p in self._points() if p in grads})
 
     def _captured(self, sample: Sample) -> Grads | None:
         assert self._squares is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -12,6 +12,7 @@ from vadam import curvature as curvatures
 from vadam import rules
 from vadam.optim import checks
 from vadam.optim.base import Closure, Group, Letters
+from vadam.optim.common import Common
 from vadam.optim.estimate import Grads
 from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.reparameterised import Reparameterised
@@ -53,18 +54,53 @@ class VON(Reparameterised, NewtonOptimizer):
         beta: float = 0.999,
         *,
         num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
         curvature: str = "reparam",
         probes: int = 1,
+        limit: int = 20_000,
         backtrack: float = 0.5,
-        **arguments: Any,
+        momentum: float = 0.0,
+        damping: float = 0.0,
+        augmentation: float = 1.0,
+        tau: float = 1.0,
+        **common: Unpack[Common],
     ) -> None:
         checks.one_of("curvature", curvature, ("reparam", "exact", "hutchinson", "score"))
         checks.whole("probes", probes, low=1, fix="Hutchinson's estimate needs a whole number of probes from 1")
         checks.number(
             "backtrack", backtrack, low=0, high=1, fix="the margin of back-tracking lies between 0 and 1, e.g. 0.5"
         )
-        self.curvature, self.probes, self.backtrack = curvature, probes, backtrack
-        super().__init__(params, lr, beta, num_data=num_data, **arguments)
+        checks.whole("limit", limit, low=1, fix="the largest number of weights is a whole number from 1")
+        self.curvature, self.probes, self.limit, self.backtrack = curvature, probes, limit, backtrack
+        super().__init__(
+            params,
+            lr,
+            beta,
+            num_data=num_data,
+            prior_precision=prior_precision,
+            init_precision=init_precision,
+            momentum=momentum,
+            damping=damping,
+            augmentation=augmentation,
+            tau=tau,
+            **common,
+        )
+        weights = sum(p.numel() for _, p in self._sampled())
+        if curvature == "exact" and weights > limit:
+            raise ValueError(
+                f"the exact Hessian diagonal of {weights} weights takes as many backward passes, more than limit={limit!r} "
+                f"allows: use curvature='hutchinson' or 'reparam', or raise the limit"
+            )
+
+    @property
+    def has_loop(self) -> bool:  # type: ignore[override]
+        return self.curvature == "reparam"
+
+    def _check(self, group: Group) -> None:
+        super()._check(group)
+        if self.curvature == "score" and group["deterministic"]:
+            raise ValueError("curvature='score' takes no gradient, so a deterministic group would never be trained")
 
     def _letters(self, group: Group) -> Letters:
         letters = super()._letters(group)
@@ -77,7 +113,7 @@ class VON(Reparameterised, NewtonOptimizer):
             raise RuntimeError(
                 f"curvature={self.curvature!r} needs step(closure): the optimizer evaluates the loss itself"
             )
-        if closure is not None and self.curvature == "score" and self._held != "context":
+        if closure is not None and self.curvature == "score" and self._held is None:
             return self._step_from_values(closure)
         return super().step(closure)
 
@@ -97,7 +133,7 @@ class VON(Reparameterised, NewtonOptimizer):
             )
         params = list(self._trained())
         if self.curvature == "exact":
-            grads, diagonal = curvatures.hessian_diagonal(loss, params)
+            grads, diagonal = curvatures.hessian_diagonal(loss, params, limit=self.limit)
         else:
             grads, diagonal = curvatures.hutchinson(loss, params, probes=self.probes, generator=self.generator)
         for p, g in zip(params, grads, strict=True):

@@ -4,7 +4,7 @@
     μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃) + γ̄ (s + τλ̃)/(s₊ + τλ̃) ∘ (μ − μ₋)
 
 The vector kept is not μ₋ but u = (s + τλ̃) ∘ (μ − μ₋), the last step in natural coordinates: then u₊ = γ̄ u − α (ĝ + τλ̃ μ) and
-μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions.
+μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions. ``damping`` is added to the denominators.
 """
 
 from typing import NamedTuple

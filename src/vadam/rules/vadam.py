@@ -1,10 +1,14 @@
 """Variational Adam (paper §4, Fig. 1; with ``tau`` §5).
 
-θ ~ N(μ, σ²),  σ⁻² = N s + τλ              line 2: s without bias correction
-m ← γ₁ m + (1 − γ₁)(ĝ + τλ̃ μ)             line 5
-s ← (1 − τ(1 − γ₂)) s + (1 − γ₂) ĥ         line 6, ĥ = ĝ∘ĝ; γ₂ s + (1 − γ₂) ĥ at τ = 1
-m̂ ← m / (1 − γ₁ᵗ),  ŝ ← s / (1 − γ₂ᵗ)      line 7
-μ ← μ − α m̂ / (√ŝ + τλ̃)                    line 8
+    θ ~ N(μ, σ²),  σ⁻² = N (s + s₀) + τλ       line 2: without bias correction
+    m ← γ₁ m + (1 − γ₁)(ĝ + τλ̃ μ)             line 5
+    s ← (1 − τ(1 − γ₂)) s + (1 − γ₂) ĥ         line 6, ĥ = ĝ∘ĝ; γ₂ s + (1 − γ₂) ĥ at τ = 1
+    m̂ ← m / (1 − γ₁ᵗ),  ŝ ← s / (1 − γ₂ᵗ)      line 7
+    μ ← μ − α m̂ / (√ŝ + τλ̃)                    line 8
+
+The paper starts s at (init_precision − λ)/N. That start is kept apart, as the number s₀ ← (1 − τ(1 − γ₂)) s₀: it belongs
+to the precision, but not to ŝ. The correction divides by 1 − γ₂ᵗ because an average that starts at zero is too small at
+first; a start that is not zero it would multiply by 1/(1 − γ₂), and for thousands of iterations there would be no step.
 """
 
 from typing import NamedTuple
@@ -19,15 +23,16 @@ class State(NamedTuple):
     mu: Tensor
     m: Tensor
     s: Tensor
+    s0: Scalar
     t: Scalar
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
-    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu) + (init_precision - lam) / N, 0.0)
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), (init_precision - lam) / N, 0.0)
 
 
 def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
-    return N * state.s + tau * lam
+    return N * (state.s + state.s0) + tau * lam
 
 
 def update(
@@ -42,10 +47,11 @@ def update(
     lam: Scalar,
     tau: Scalar = 1.0,
 ) -> State:
-    mu, m, s, t = state
+    mu, m, s, s0, t = state
     t = t + 1
     m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * mu)
     s = (1 - tau * (1 - gamma2)) * s + (1 - gamma2) * h
+    s0 = (1 - tau * (1 - gamma2)) * s0
     m_hat, s_hat = m / (1 - gamma1**t), s / (1 - gamma2**t)
     mu = mu - alpha * m_hat / (s_hat.sqrt() + tau * lam / N)
-    return State(mu, m, s, t)
+    return State(mu, m, s, s0, t)

@@ -5,6 +5,7 @@
     μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃)
 
 ĥ is the diagonal of the Hessian or an estimate of it. It may be negative: ``feasible_beta`` is App. D.1's back-tracking.
+``damping`` is added to the denominator.
 """
 
 from typing import NamedTuple

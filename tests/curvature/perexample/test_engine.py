@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from curvature.perexample.oracle import assert_same, loss_fn, squares
-from vadam.curvature import PerExampleSquares, magnitude
+from vadam.curvature import PerExampleSquares, expected_magnitude, magnitude
 from vadam.curvature.perexample import loop
 from vadam.curvature.perexample.call import Call
 
@@ -41,14 +41,22 @@ def data():
 
 @pytest.mark.parametrize("M", range(1, N + 1))
 def test_unbiased_at_every_batch_size(model, data, M):
-    """The mean over all minibatches of M is the mean of squares over all data: not a statistical test."""
+    """Over all minibatches of M, the mean of ĥ is the mean of squares over all data, and that of ĝ∘ĝ is Theorem 1's."""
     x, y = data
     batches = [list(b) for b in combinations(range(N), M)]
-    mean = {p: torch.zeros_like(p) for p in model.parameters()}
+    mean, mean_magnitude = ({p: torch.zeros_like(p) for p in model.parameters()} for _ in range(2))
     for batch in batches:
+        model.zero_grad()
         for p, h in squares(model, x[batch], y[batch]).items():
             mean[p] += h / len(batches)
-    assert_same(mean, loop(model, loss_fn, x, y))
+            mean_magnitude[p] += magnitude(p.grad) / len(batches)
+    expected = loop(model, loss_fn, x, y)
+    assert_same(mean, expected)
+
+    model.zero_grad()
+    loss_fn(model(x), y).backward()
+    theorem_1 = {p: expected_magnitude(h, p.grad, num_data=N, batch_size=M) for p, h in expected.items()}
+    assert_same(mean_magnitude, theorem_1)
 
 
 def test_one_example_gives_the_gradient_magnitude(model, data):

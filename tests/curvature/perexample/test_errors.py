@@ -205,6 +205,13 @@ def test_parameter_of_another_model():
         PerExampleSquares(nn.Linear(3, 2), params=[nn.Parameter(torch.zeros(2))])
 
 
+@pytest.mark.filterwarnings("ignore:.*weight_norm.* is deprecated")
+def test_parameters_that_a_layer_was_given_later():
+    model = nn.utils.weight_norm(nn.Linear(3, 2))
+    with pytest.raises(RuntimeError, match=r"gradient of 'weight_[gv]' does not"):
+        squares(model, VECTOR, torch.randn(B))
+
+
 def test_subclass_with_a_forward_of_its_own_is_not_taken_for_its_parent():
     class Doubled(nn.Linear):
         def forward(self, x):

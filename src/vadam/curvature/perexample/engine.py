@@ -193,6 +193,8 @@ class PerExampleSquares:
 
     def _add_squares(self, p: nn.Parameter, calls: list[Call]) -> None:
         uses = [(call, use) for call in calls for use in call.gradients(p)]
+        if not uses:  # a parameter that was added to the layer, which the layer's rule does not know of
+            raise self._unaccounted(p)
         examples = self._count_examples(p, uses)
         gradients = summed([use for _, use in uses])
         first_size, _ = next(iter(self._passes.values()))

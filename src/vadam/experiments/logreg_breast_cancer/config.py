@@ -18,7 +18,7 @@ class Config(BaseConfig):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {"restarts": 3, "vadam_epochs": 4, "vogn_epochs": 1, "batch_sizes": (8, 64), "compiled": False},
+    "smoke": {"restarts": 3, "vadam_epochs": 1, "vogn_epochs": 1, "compiled": False},
     "quick": {"vadam_epochs": 500, "vogn_epochs": 300},
     "paper": {},
 }

@@ -17,7 +17,7 @@ class Config(BaseConfig):
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {"num_data": 6, "fixed_point_steps": 300, "steps": 20},
+    "smoke": {"num_data": 6, "fixed_point_steps": 60, "steps": 20},
     "quick": {"num_data": 12, "fixed_point_steps": 2_000},
     "paper": {},
 }

@@ -1,0 +1,11 @@
+"""``make demo``: the family beside Adam on small data that needs no download, as a table and as one static page.
+
+wave.py       one input with a gap: bands that widen where there are no data
+ellipses.py   logistic regression with two weights: posteriors on the contours of the true one
+tabular.py    Boston and Concrete: error, log-likelihood and coverage on rows that were held out
+methods.py    the optimizers with their settings, the same for all regressions
+regression.py how a method is trained and judged: one loop for Adam and for the family
+schedule.py   what is trained in which order, and what has come out so far
+figures.py, page.py, screen.py   how it is shown
+"""
+

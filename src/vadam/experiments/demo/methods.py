@@ -1,0 +1,57 @@
+"""The five methods and their settings, one set for all regressions. None was chosen on the rows that judge a method."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+import vadam
+from vadam import MeanFieldGaussian
+
+# q's precision at the start, in units of the prior's: q begins close to its mean, where the first gradients say something.
+SHARPNESS = 30.0
+
+
+@dataclass(frozen=True)
+class Method:
+    """``cost`` is that of a step, about, in steps of Adam: the time left is judged by it."""
+
+    optimizer: type[Optimizer]
+    rates: dict[str, Any]
+    cost: float
+
+    def build(
+        self, network: nn.Module, *, num_data: int, prior_precision: float, generator: torch.Generator
+    ) -> Optimizer:
+        if not issubclass(self.optimizer, vadam.VariationalOptimizer):  # the prior of Adam is a weight decay of λ/N
+            return self.optimizer(network.parameters(), weight_decay=prior_precision / num_data, **self.rates)
+        return self.optimizer(
+            network.parameters(),
+            num_data=num_data,
+            prior_precision=prior_precision,
+            init_precision=SHARPNESS * prior_precision,
+            generator=generator,
+            **self.rates,
+        ).attach(network)
+
+    @property
+    def settings(self) -> str:
+        return ", ".join(f"{name} = {value}" for name, value in self.rates.items())
+
+
+METHODS = {
+    "MAP-Adam": Method(torch.optim.Adam, {"lr": 0.02}, cost=1.0),
+    "Vadam": Method(vadam.Vadam, {"lr": 0.03, "betas": (0.9, 0.998)}, cost=2.0),
+    "Vprop": Method(vadam.Vprop, {"lr": 0.02, "beta": 0.998}, cost=2.0),
+    "BBVI": Method(vadam.BBVI, {"lr": 0.02, "betas": (0.9, 0.999)}, cost=3.0),
+    "VOGN": Method(vadam.VOGN, {"lr": 0.05, "beta": 0.99}, cost=3.0),
+}
+
+
+def posterior(network: nn.Module, optimizer: Optimizer) -> MeanFieldGaussian:
+    """What an optimizer has learned; of Adam it is a point."""
+    if isinstance(optimizer, vadam.VariationalOptimizer):
+        return optimizer.posterior(network)
+    return MeanFieldGaussian({}, {}, point={name: weight.detach() for name, weight in network.named_parameters()})

@@ -1,0 +1,307 @@
+"""Things that users do, found by trying: each used to lose the mean, a sample, or the scale of an estimate."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.utils import clip_grad_norm_
+
+import vadam
+from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
+from vadam.optim.sample import Sample
+
+LOOPS = [s for s in SPECS if "attach" in s.ways]
+
+
+@pytest.mark.parametrize("way", ["closure", "context"])
+def test_an_interrupt_while_the_mean_is_being_restored(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec, problem = BY_NAME["Vadam"], Problem()
+    opt = spec.make(problem.model.parameters())
+    weights, real, calls = problem.weights(), Sample.restore, []
+
+    def restore(sample: Sample) -> None:
+        calls.append(sample)
+        if len(calls) == 1:
+            sample.params[0].data.copy_(sample.means[0])  # half done
+            raise KeyboardInterrupt
+        real(sample)
+
+    monkeypatch.setattr(Sample, "restore", restore)
+    with pytest.raises(KeyboardInterrupt):
+        problem.step(opt, spec, way)
+    assert same(problem.weights(), weights)
+    problem.step(opt, spec, way)
+
+
+@pytest.mark.parametrize("inner", ["closure", "plain"])
+def test_a_step_inside_a_closure_is_refused(inner: str) -> None:
+    for spec in SPECS:
+        problem = Problem()
+        opt = spec.make_for(problem.model)
+        weights = problem.weights()
+
+        def outer(problem=problem, opt=opt, spec=spec):
+            closure = problem.closure(opt, spec)
+            opt.step(closure if inner == "closure" or not opt.has_loop else None)
+            return closure()
+
+        with pytest.raises(RuntimeError, match="steps cannot be nested"):
+            opt.step(outer)
+        assert same(problem.weights(), weights)
+
+
+@pytest.mark.parametrize("spec", LOOPS, ids=str)
+@pytest.mark.parametrize("clear", ["opt", "model", "zeros"])
+@pytest.mark.parametrize("way", ["context", "attach"])
+def test_a_batch_that_is_left_out_leaves_no_trace(spec: Spec, clear: str, way: str) -> None:
+    results = []
+    for leave_out in (False, True):
+        problem = Problem()
+        opt = spec.make_for(problem.model, generator=torch.Generator().manual_seed(0))
+        if way == "attach":
+            opt.attach(problem.model)
+        state = opt.generator.get_state()
+        for attempt in range(2 if leave_out else 1):
+            if clear == "opt":
+                opt.zero_grad()
+            else:
+                problem.model.zero_grad(set_to_none=clear == "model")
+            if way == "context":
+                opt.generator.set_state(state)
+                with opt.sampled_params():
+                    problem.loss().backward()
+            else:
+                problem.loss().backward()
+            if leave_out and attempt == 0:
+                continue
+            opt.step()
+        results.append(problem.weights() + snapshot(opt))
+    if way == "attach" and spec.records_squares_outside_gradients and clear != "opt":
+        return  # the squares are cleared with opt.zero_grad(): see the gotchas
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["VOGN", "Vadam", "IVON"])
+@pytest.mark.parametrize("samples", [1, 2])
+def test_clipping_inside_a_closure_scales_the_curvature(name: str, samples: int) -> None:
+    spec, factors, results = BY_NAME[name], [], []
+    for clip in (True, False):
+        problem = Problem()
+        opt = spec.make_for(problem.model, samples=samples, generator=torch.Generator().manual_seed(0))
+        queue = iter(factors)
+
+        def closure(problem=problem, opt=opt, clip=clip, queue=queue):
+            opt.zero_grad()
+            loss = problem.loss() if clip else problem.loss() * next(queue)
+            loss.backward()
+            if clip:
+                factors.append(float(0.05 / (clip_grad_norm_(problem.model.parameters(), 0.05) + 1e-6)))
+            return loss
+
+        opt.step(closure)
+        results.append(problem.weights() + snapshot(opt))
+    assert max(factors) < 1
+    for a, b in zip(*results, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("spec", [s for s in SPECS if s.has_prior], ids=str)
+def test_no_prior_at_all_for_points_is_refused(spec: Spec) -> None:
+    problem = Problem()
+    points = {"params": problem.model[2].parameters(), "deterministic": True, "prior_precision": 0.0}
+    groups = [{"params": problem.model[0].parameters()}, points]
+    with pytest.raises(ValueError, match=r"prior_precision=0 in a deterministic group|would never be trained"):
+        spec.make(groups)
+
+
+@pytest.mark.parametrize("name", ["VON-exact", "VON-hutchinson", "FullVON"])
+def test_a_curvature_that_is_not_finite_is_refused(name: str) -> None:
+    x = torch.tensor([[1.0, 0.0], [2.0, 0.0]], dtype=torch.float64)
+    w = nn.Parameter(torch.ones(2, dtype=torch.float64))
+    opt = BY_NAME[name].make([w])
+    with pytest.raises(FloatingPointError, match="not finite"):
+        opt.step(lambda: (x * w).abs().pow(1.5).mean())
+    assert torch.equal(w.detach(), torch.ones(2, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("gradient", [1e-4, 300.0])
+def test_float16_gradients_are_squared_in_float32(gradient: float) -> None:
+    p = nn.Parameter(torch.zeros(2, dtype=torch.float16))
+    opt = vadam.Vadam([p], num_data=100, betas=(0.9, 0.5))
+
+    def closure():
+        opt.zero_grad()
+        loss = (p * gradient).sum()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    expected = 0.5 * float(torch.tensor(gradient).half()) ** 2
+    torch.testing.assert_close(opt.state[p]["s"], torch.full((2,), expected), rtol=1e-3, atol=0)
+
+
+def test_what_a_closure_may_return() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters())
+    before = problem.weights()
+
+    def silent():
+        opt.zero_grad()
+        problem.loss().backward()
+
+    assert opt.step(silent) is None
+    assert not same(problem.weights(), before)
+    before = problem.weights()
+    assert opt.step(lambda: None) is None  # a trainer that leaves a batch out
+    assert opt.skipped_steps == 1
+
+    def pair():
+        silent()
+        return 1.0, 2.0
+
+    with pytest.raises(TypeError, match="returned a tuple"):
+        opt.step(pair)
+    assert same(problem.weights(), before)
+
+
+def test_a_failed_backward_pass_does_not_end_the_counting_of_samples() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters(), samples=2).attach(problem.model)
+    handle = problem.model[0].weight.register_hook(lambda grad: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        problem.loss().backward()
+    handle.remove()
+    opt.eval()
+    opt.zero_grad()
+    for _ in range(2):
+        problem.loss().backward()
+    opt.step()
+
+
+@pytest.mark.parametrize("spec", LOOPS, ids=str)
+def test_saving_an_attached_model_saves_the_mean(spec: Spec) -> None:
+    problem = Problem()
+    opt = spec.make(problem.model.parameters()).attach(problem.model)
+    mean = problem.weights()
+    problem.loss().backward()
+    assert same(list(problem.model.state_dict().values()), mean)
+    opt.step()
+
+
+def test_a_discriminator_frozen_for_the_generators_step() -> None:
+    generator, discriminator = nn.Linear(2, 2), nn.Linear(2, 1)
+    g = vadam.Vadam(generator.parameters(), num_data=9).attach(generator)
+    d = vadam.Vadam(discriminator.parameters(), num_data=9).attach(discriminator)
+    for _ in range(2):
+        discriminator.requires_grad_(False)
+        g.zero_grad()
+        discriminator(generator(torch.randn(8, 2))).mean().backward()
+        g.step()
+        discriminator.requires_grad_(True)
+        d.zero_grad()
+        discriminator(torch.randn(8, 2)).square().mean().backward()
+        d.step()
+
+
+def test_attaching_a_part_is_refused() -> None:
+    problem = Problem()
+    opt = BY_NAME["IVON"].make(problem.model.parameters())
+    with pytest.raises(ValueError, match="the module that owns them all"):
+        opt.attach(problem.model[0])
+
+
+def test_too_few_samples_in_the_loop() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters(), samples=4).attach(problem.model)
+    problem.loss().backward()
+    with pytest.raises(RuntimeError, match=r"samples=4, but 1 forward and backward passes"):
+        opt.step()
+
+
+def test_pairs_survive_a_plain_draw() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters(), samples=2, antithetic=True)
+    mean = problem.weights()
+    with opt.sampled_params(), torch.no_grad():
+        problem.loss()
+    seen = []
+    for _ in range(2):
+        with opt.sampled_params():
+            seen.append(problem.weights())
+            problem.loss().backward()
+    torch.testing.assert_close((seen[0][0] + seen[1][0]) / 2, mean[0], rtol=0, atol=1e-14)
+    opt.step()
+
+
+def test_inference_mode_does_not_poison_the_state() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters())
+    with torch.inference_mode():
+        opt.posterior()
+        with opt.sampled_params():
+            problem.loss()
+    problem.step(opt, BY_NAME["Vadam"])
+
+
+def test_checkpoints_of_relatives_are_refused() -> None:
+    saved = {}
+    for spec in SPECS:
+        problem = Problem()
+        opt = spec.make_for(problem.model)
+        problem.step(opt, spec)
+        saved[spec.name] = copy.deepcopy(opt.state_dict())
+    for a in ("VOGN", "VON", "Vprop", "VadaGrad", "Vadam", "IVON"):
+        for b in ("VOGN", "VON", "Vprop", "VadaGrad", "Vadam", "IVON"):
+            if a != b:
+                with pytest.raises(ValueError, match=f"is of a {a}, not of a {b}"):
+                    BY_NAME[b].make(Problem().model.parameters()).load_state_dict(saved[a])
+
+
+def test_arguments_that_change_in_the_middle() -> None:
+    problem, spec = Problem(), BY_NAME["VOGN"]
+    opt = spec.make_for(problem.model)
+    problem.step(opt, spec)
+    opt.param_groups[0]["momentum"] = 0.9  # as a scheduler with cycle_momentum does
+    problem.step(opt, spec)
+    opt.param_groups[0]["momentum"] = 0.0
+    problem.step(opt, spec)
+    opt.load_state_dict(opt.state_dict())
+
+
+def test_full_von_says_what_it_cannot_do() -> None:
+    problem, spec = Problem(), BY_NAME["FullVON"]
+    opt = spec.make(problem.model.parameters())
+    problem.step(opt, spec)
+    problem.model[2].bias.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="learned the covariance of 21 weights, but now there are 20"):
+        problem.step(opt, spec)
+    with pytest.raises(ValueError, match="must share a device and a dtype"):
+        spec.make([nn.Parameter(torch.zeros(2)), nn.Parameter(torch.zeros(2, dtype=torch.float64))])
+
+
+def test_errors_of_the_constructor() -> None:
+    params = list(Problem().model.parameters())
+    with pytest.raises(TypeError, match=r"VON has no argument 'weight_decay': the prior is prior_precision"):
+        vadam.VON(params, num_data=1, weight_decay=0.1)
+    with pytest.raises(TypeError, match=r"generator=42 is not a torch.Generator"):
+        vadam.Vadam(params, num_data=1, generator=42)
+    with pytest.raises(ValueError, match=r"tau=0.0 would sample weights of infinite variance"):
+        vadam.Vadam(params, num_data=1, tau=0.0)
+    with pytest.raises(ValueError, match=r"deterministic='no' is not valid"):
+        vadam.Vadam([{"params": params, "deterministic": "no"}], num_data=1)
+    with pytest.raises(ValueError, match="would never be trained"):
+        vadam.VON([{"params": params, "deterministic": True}], num_data=1, curvature="score")
+    with pytest.raises(ValueError, match="more than limit=5 allows"):
+        vadam.VON(params, num_data=1, curvature="exact", limit=5)
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, when its compiler is imported
+def test_names_without_the_compilers_prefix() -> None:
+    problem = Problem()
+    compiled = torch.compile(problem.model)
+    opt = vadam.Vadam(problem.model.parameters(), num_data=40).attach(compiled)
+    assert set(opt.posterior().mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+    opt.detach()
+    assert set(opt.posterior(compiled).mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}

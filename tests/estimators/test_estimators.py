@@ -1,0 +1,229 @@
+"""The estimators as scikit-learn and their users see them."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score, train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from vadam.ensemble import Vadam
+from vadam.estimators import VadamClassifier, VadamRegressor
+from vadam.estimators.family import FAMILY
+
+QUICK = {"tune": False, "random_state": 0}
+FAST = {"tune": False, "epochs": 15, "samples": 1, "predict_samples": 20}
+
+
+@pytest.mark.filterwarnings("ignore:Skipping check_array_api_input")
+@parametrize_with_checks([VadamRegressor(**FAST), VadamClassifier(**FAST)])
+def test_is_a_scikit_learn_estimator(estimator, check):
+    check(estimator)
+
+
+def line(n=120, noise=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3)) * [1, 10, 100] + 5
+    return X, 2 * X[:, 0] - 0.1 * X[:, 1] + 50 + noise * rng.normal(size=n)
+
+
+@pytest.mark.parametrize("optimizer", FAMILY)
+def test_every_optimizer_regresses(optimizer):
+    X, y = line()
+    setting = {"noise_precision": 20.0, "prior_precision": 1.0, "epochs": 80, "samples": 2}
+    model = VadamRegressor(optimizer=optimizer, **setting, **QUICK).fit(X, y)
+    assert model.score(*line(seed=1)) > 0.9
+
+
+@pytest.mark.parametrize("optimizer", FAMILY)
+@pytest.mark.parametrize("classes", [2, 3])
+def test_every_optimizer_classifies(optimizer, classes):
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X, y = X[y < classes], y[y < classes]
+    model = VadamClassifier(optimizer=optimizer, prior_precision=1.0, epochs=60, samples=2, **QUICK).fit(X, y)
+    assert model.score(X, y) > 0.93
+    probabilities = model.predict_proba(X)
+    assert probabilities.shape == (len(X), classes)
+    np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
+    labels = np.asarray(y)
+    expected = np.log(probabilities[np.arange(len(X)), labels]).mean()
+    assert model.log_likelihood(X, labels) == pytest.approx(expected)
+
+
+def test_tuning_finds_the_noise():
+    """Noise of deviation 0.5 on a line of deviation about 2.2: the tuned noise is right within a quarter or so."""
+    X, y = line(200)
+    model = VadamRegressor(random_state=0, budget=13, epochs=30, samples=3).fit(X, y)
+    found = model.noise_precision_**-0.5 * y.std()
+    assert 0.35 < found < 0.75
+    assert len(model.tuned_.trials) == 13
+    assert model.tuned_.value == max(trial.value for trial in model.tuned_.trials)
+    X_new, y_new = line(400, seed=1)
+    low, high = model.predict_quantiles(X_new, (0.05, 0.95)).T
+    assert 0.84 < np.mean((low <= y_new) & (y_new <= high)) < 0.96
+    truth = -0.5 * math.log(2 * math.pi * math.e * 0.25)  # of the line itself
+    assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
+
+
+def test_quantiles_are_those_of_the_predictive_distribution():
+    X, y = line()
+    model = VadamRegressor(**QUICK).fit(X, y)
+    levels = np.array([0.01, 0.25, 0.5, 0.9])
+    quantiles = model.predict_quantiles(X[:7], levels)
+    assert quantiles.shape == (7, 4)
+    prediction = model._prediction(X[:7])
+    import torch
+
+    for k, level in enumerate(levels):
+        np.testing.assert_allclose(prediction.cdf(torch.tensor(quantiles[:, k])), level, atol=1e-9)
+    mean, std = model.predict(X[:7], return_std=True)
+    noise = model.noise_precision**-0.5 * y.std(ddof=1)
+    assert (std > noise).all()
+    np.testing.assert_allclose(quantiles[:, 2], mean, atol=0.2 * std.max())
+
+
+def test_repeatable():
+    X, y = line(60)
+    one, two = (VadamRegressor(tune=True, budget=2, folds=2, epochs=5, random_state=3).fit(X, y) for _ in range(2))
+    np.testing.assert_array_equal(one.predict(X), two.predict(X))
+    np.testing.assert_array_equal(one.predict(X), one.predict(X))
+    other = VadamRegressor(tune=False, epochs=5, random_state=4).fit(X, y)
+    assert not np.array_equal(one.predict(X), other.predict(X))
+
+
+def test_members_make_a_mixture():
+    X, y = line(60)
+    model = VadamRegressor(members=3, epochs=10, predict_samples=20, **QUICK).fit(X, y)
+    assert len(model.stack_) == 3
+    assert model._prediction(X).samples.shape == (60, 60)
+    first = VadamRegressor(members=1, epochs=10, predict_samples=20, **QUICK).fit(X, y)
+    outputs = model.stack_.outputs(X, 20)
+    np.testing.assert_allclose(outputs[0], first.stack_.outputs(X, 20)[0], atol=1e-4)
+    np.testing.assert_allclose(model.predict(X), outputs.mean((0, 1)).squeeze(-1))
+
+
+def test_inside_scikit_learn():
+    X, y = load_diabetes(return_X_y=True)
+    pipeline = make_pipeline(StandardScaler(), VadamRegressor(epochs=30, noise_precision=2.0, **QUICK))
+    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.35
+
+
+def test_pandas_and_feature_names():
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    train, test, y_train, _ = train_test_split(X, y, random_state=0)
+    model = VadamRegressor(epochs=5, **QUICK).fit(train, y_train)
+    assert model.feature_names_in_.tolist() == X.columns.tolist()
+    assert model.predict(test).shape == (len(test),)
+    with pytest.raises(ValueError, match="feature names should match"):
+        model.predict(test[test.columns[::-1]])
+
+
+@pytest.mark.parametrize(
+    ("estimator", "names"),
+    [
+        (VadamRegressor(members=2, epochs=5, **QUICK), True),
+        (VadamRegressor(optimizer="mc-dropout", epochs=5, dropout=0.2, **QUICK), False),
+        (VadamRegressor(optimizer="map", epochs=5, **QUICK), False),
+        (VadamRegressor(optimizer=Vadam(lr=0.02, samples=2), epochs=5, activation="tanh", **QUICK), False),
+        (VadamRegressor(hidden=(8, 4), epochs=5, tune=False, random_state=np.random.RandomState(0)), False),
+        (VadamClassifier(epochs=5, **QUICK), True),
+        (VadamClassifier(optimizer="vadagrad", epochs=5, **QUICK), False),
+    ],
+    ids=lambda value: str(value) if isinstance(value, bool) else f"{type(value).__name__}-{value.optimizer}",
+)
+def test_saved_and_loaded(tmp_path, estimator, names):
+    if isinstance(estimator, VadamClassifier):
+        X, y = load_iris(return_X_y=True, as_frame=True)
+        y = np.array(["one", "two", "three"])[y]
+    else:
+        X, y = load_diabetes(return_X_y=True, as_frame=True)
+    X = X if names else X.to_numpy()
+    model = clone(estimator).fit(X, y)
+    path = tmp_path / "model.safetensors"
+    model.save(path)
+    assert b"pickle" not in path.read_bytes()
+    loaded = type(estimator).load(path)
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    ours, theirs = loaded.get_params(), model.get_params()
+    if not isinstance(theirs["random_state"], int):
+        del ours["random_state"], theirs["random_state"]
+    assert ours == theirs
+    assert loaded.prior_precision_ == model.prior_precision_
+    assert hasattr(loaded, "feature_names_in_") == names
+    other = VadamClassifier if isinstance(estimator, VadamRegressor) else VadamRegressor
+    with pytest.raises(ValueError, match=f"holds {type(estimator).__name__}, not a {other.__name__}"):
+        other.load(path)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
+
+
+def test_constant_features_change_nothing_but_the_architecture():
+    X, y = line()
+    X = np.column_stack([X, np.full(len(X), 7.3), np.zeros(len(X))])
+    model = VadamRegressor(noise_precision=20.0, prior_precision=1.0, **QUICK).fit(X, y)
+    assert np.isfinite(model.predict(X)).all()
+    assert model.score(X, y) > 0.9
+
+
+def test_constant_target():
+    model = VadamRegressor(epochs=5, **QUICK).fit(line()[0], np.full(120, 4.0))
+    assert np.isfinite(model.predict(line()[0], return_std=True)).all()
+
+
+@pytest.mark.parametrize(
+    ("estimator", "data", "message"),
+    [
+        (VadamRegressor(tune=False), lambda X, y: (np.where(X > 20, np.nan, X), y), "Input X contains NaN"),
+        (VadamRegressor(tune=False), lambda X, y: (X, np.where(y > 50, np.inf, y)), "Input y contains infinity"),
+        (VadamClassifier(tune=False), lambda X, y: (X, np.full(len(X), "a")), "one class only, .*'a'"),
+        (VadamClassifier(tune=False), lambda X, y: (X, y), "Unknown label type: continuous"),
+        (VadamRegressor(folds=6), lambda X, y: (X[:5], y[:5]), "folds=6 is not valid for n_samples=5"),
+        (VadamRegressor(folds=1), lambda X, y: (X, y), "folds=1 is not valid"),
+        (VadamRegressor(members=0, tune=False), lambda X, y: (X, y), "members=0 is not valid"),
+        (VadamRegressor(optimizer="sgd"), lambda X, y: (X, y), "optimizer='sgd' is not valid: choose one of 'vadam'"),
+        (VadamRegressor(activation="gelu"), lambda X, y: (X, y), "activation='gelu' is not valid"),
+        (VadamRegressor(tune=False, noise_precision=-1.0), lambda X, y: (X, y), "noise_precision=-1.0"),
+        (VadamRegressor(tune=False, epochs=5, lr=1e30), lambda X, y: (X, y), "the training diverged .* smaller lr"),
+    ],
+)
+def test_bad_input(estimator, data, message):
+    with pytest.raises(ValueError, match=message):
+        clone(estimator).fit(*data(*line()))
+
+
+def test_not_fitted(tmp_path):
+    with pytest.raises(NotFittedError):
+        VadamRegressor().predict(line()[0])
+    with pytest.raises(NotFittedError):
+        VadamClassifier().save(tmp_path / "model.safetensors")
+
+
+def test_rare_class():
+    """A class with fewer rows than folds: it cannot be in every fold, and the fit goes on."""
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:103], y[:103]
+    model = VadamClassifier(budget=2, epochs=5, random_state=0).fit(X, y)
+    assert model.predict_proba(X).shape == (103, 3)
+
+
+def test_processes_change_nothing():
+    X, y = line(40)
+    setting = {"budget": 2, "folds": 2, "epochs": 3, "random_state": 0}
+    one, two = (VadamRegressor(n_jobs=n, **setting).fit(X, y).predict(X) for n in (1, 2))
+    np.testing.assert_allclose(one, two, rtol=1e-5)
+
+
+def test_pandas_is_optional_in_the_file(tmp_path):
+    """Names that are not text, as scikit-learn refuses them, never reach the file."""
+    X, y = line(30)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    model = VadamRegressor(epochs=2, **QUICK).fit(frame, y)
+    model.save(tmp_path / "m.safetensors")
+    loaded = VadamRegressor.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
