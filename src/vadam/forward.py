@@ -60,6 +60,10 @@ def sampled_outputs(
     if isinstance(post, OutputSampler):
         with torch.no_grad():
             return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
+    if not isinstance(post, WeightSampler):
+        raise TypeError(
+            f"a {type(post).__name__} cannot be sampled: give a posterior, as opt.posterior(model) or load(path).posterior"
+        )
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, sum(p.numel() for p in model.parameters())))
     rows = []
     with torch.no_grad(), _in_eval_mode(model):

@@ -69,13 +69,14 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
         raise ValueError(f"{str(path)!r} is not a safetensors file, or only a part of one: {error}") from error
     if "vadam" not in metadata:
         raise ValueError(f"{str(path)!r} is a safetensors file, but holds no posterior written by vadam.save")
-    header = json.loads(metadata["vadam"])
-    if (version := header["version"]) > VERSION:
-        raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads up to {VERSION}: upgrade vadam")
     try:
-        return Saved(_unpacked(header, tensors), header["config"])
-    except (KeyError, ValueError) as error:
+        header = json.loads(metadata["vadam"])
+        version = int(header["version"])
+        if version <= VERSION:
+            return Saved(_unpacked(header, tensors), header["config"])
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"{str(path)!r} is damaged: {error!r}") from error
+    raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads up to {VERSION}: upgrade vadam")
 
 
 def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str, Tensor]]:
