@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from vadam import Gaussian, data, metrics
 from vadam.experiments.demo.methods import METHODS

@@ -1,0 +1,95 @@
+"""The results recorded in the repository: complete, of this version, and beside the paper's numbers."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from vadam.experiments import Experiment, experiments, find
+from vadam.experiments.evidence import quartiles
+from vadam.experiments.results import Recorded, read_results
+
+ROOT = Path(__file__).parents[2] / "results"
+RECORDED = [experiment for experiment in experiments() if (ROOT / experiment.name).is_dir()]
+
+pytestmark = pytest.mark.skipif(not RECORDED, reason="no results are recorded here")
+
+
+def paper(name: str, protocol: str = "authors") -> Recorded:
+    if not (ROOT / name).is_dir():
+        pytest.skip(f"{name} is not recorded here")
+    return read_results(ROOT, find(name))[protocol]
+
+
+@pytest.mark.parametrize("experiment", RECORDED, ids=lambda experiment: experiment.name)
+def test_recorded_by_this_version_with_the_paper_preset(experiment: Experiment) -> None:
+    results = read_results(ROOT, experiment)
+    assert {protocol: run.preset for protocol, run in results.items()} == dict.fromkeys(experiment.protocols, "paper")
+    for run in results.values():
+        assert run.manifest["cells_done"] == run.manifest["cells"]
+        assert run.manifest["commit"]
+        assert "running" not in run.manifest
+
+
+def test_recorded_results_are_small() -> None:
+    assert sum(path.stat().st_size for path in ROOT.rglob("*") if path.is_file()) < 2_000_000
+
+
+@pytest.mark.parametrize("method", ["Vadam", "VOGN-1"])
+def test_figure_2a(method: str) -> None:
+    """The figure's one run lies within three standard deviations of our twenty, in every number of its ellipse."""
+    run = paper("logreg-toy")
+    figure = find("logreg-toy").part("table").PAPER[method]
+    ours = run[{"Vadam": "vadam", "VOGN-1": "vogn-1"}[method]]
+    for what in ("mean", "stddev"):
+        values = np.asarray(ours[what])
+        assert np.all(np.abs(values.mean(0) - figure[what]) < 3 * values.std(0, ddof=1)), (what, values.mean(0))
+
+
+def test_figure_2a_exact() -> None:
+    """The figure's MF-Exact stops at a tolerance of 1e-4 on a bound: it is within 2 % of the optimum."""
+    exact = paper("logreg-toy")["mf-exact"]
+    figure = find("logreg-toy").part("table").PAPER["MF-Exact"]
+    assert exact["mean"] == pytest.approx(figure["mean"], rel=0.02)
+    assert exact["stddev"] == pytest.approx(figure["stddev"], rel=0.02)
+
+
+def test_figure_2b_exact_log_loss() -> None:
+    figure = find("logreg-usps").part("table").PAPER["MF-Exact"]["log_loss"]
+    assert quartiles(paper("logreg-usps")["mf-exact"]["log_loss"]) == pytest.approx(figure, abs=0.0005)
+
+
+@pytest.mark.parametrize("method", ["Vadam", "VOGN-1"])
+@pytest.mark.parametrize("metric", ["nelbo", "log_loss", "kl"])
+def test_figure_2b(method: str, metric: str) -> None:
+    """The same 20 splits with other random numbers: medians lie within the figure's boxes."""
+    low, _, high = find("logreg-usps").part("table").PAPER[method][metric]
+    median = quartiles(paper("logreg-usps")[method.lower()][metric])[1]
+    assert low <= median <= high
+
+
+@pytest.mark.parametrize("M", [1, 8, 16, 32, 64])
+def test_figure_2c(M: int) -> None:
+    """The figure's median lies within the spread of our 20 runs."""
+    kl = paper("logreg-breast-cancer")[f"vadam-M{M}"]["kl"]
+    assert min(kl) <= find("logreg-breast-cancer").part("table").MEDIANS[M] <= max(kl)
+
+
+def test_figure_2c_vogn() -> None:
+    kl = paper("logreg-breast-cancer")["vogn-1"]["kl"]
+    assert min(kl) <= 0.871 <= max(kl)
+
+
+def test_figure_2c_text_has_not_converged() -> None:
+    run = paper("logreg-breast-cancer", "text")
+    for M in (8, 16, 32, 64):
+        assert np.median(run[f"vadam-M{M}"]["kl"]) > 25
+        assert np.median(run[f"vadam-larger-steps-M{M}"]["kl"]) < 15
+
+
+@pytest.mark.parametrize("cell", list(find("australian").part("table").PAPER["end"]))
+def test_figure_3_left(cell: str) -> None:
+    """The shipped single run lies within four standard deviations over seeds, and 0.05 bits, of our mean."""
+    end = np.asarray(paper("australian")[cell]["joint"]["end"])
+    shipped = find("australian").part("table").PAPER["end"][cell]
+    assert abs(end.mean() - shipped) < 4 * end.std(ddof=1) + 0.05
