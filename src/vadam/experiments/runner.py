@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import shutil
+import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -15,7 +16,7 @@ from typing import Any
 
 import torch
 
-from vadam.experiments.clock import Clock, Took
+from vadam.experiments.clock import Took
 from vadam.experiments.config import Config
 from vadam.experiments.contract import Experiment, ExperimentError
 from vadam.experiments.manifest import read_manifest, write_manifest
@@ -98,9 +99,8 @@ def _serially(
     for key in todo:
         with _one_thread():
             work = Work(config, key, folder, data=data, report=partial(moved, key))
-            clock = Clock()
             result = experiment.run_cell(config, key, work)
-        yield key, result, clock.took()
+        yield key, result, work.took()
 
 
 def _in_processes(jobs: int) -> Callable[..., Finished]:
@@ -142,6 +142,7 @@ def _listen(reports: "SimpleQueue[tuple[str, float] | None]", moved: Moved) -> N
 def _start_worker(reports: "SimpleQueue[tuple[str, float] | None]") -> None:
     global _reports
     _reports = reports
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
     torch.set_num_threads(1)
     parent = multiprocessing.parent_process()
     assert parent is not None
@@ -158,8 +159,7 @@ def _work_on(
     experiment: Experiment, config: Config, key: str, folder: Path, data: Path | None
 ) -> tuple[str, dict[str, Any], Took]:
     work = Work(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
-    clock = Clock()
-    return key, experiment.run_cell(config, key, work), clock.took()
+    return key, experiment.run_cell(config, key, work), work.took()
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from safetensors.torch import save
 from torch import Tensor
 
 from vadam.experiments import atomic
+from vadam.experiments.clock import Clock, Took
 from vadam.experiments.config import Config
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
@@ -33,12 +34,17 @@ class Work:
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
         self._last = time.monotonic()
+        self._clock = Clock()
+
+    def took(self) -> Took:
+        """In all attempts, as far as checkpoints were kept."""
+        return self._clock.took()
 
     def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
         """Keeps the state, unless one was kept a moment ago."""
         if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
-        header = {"meta": json.dumps(meta), "config": self._fingerprint}
+        header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.took())}
         atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))
         self._last = time.monotonic()
 
@@ -50,6 +56,7 @@ class Work:
             header = file.metadata()
             if header["config"] != self._fingerprint:
                 return None
+            self._clock.before = Took(*json.loads(header["took"]))
             return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
 
     def finish(self) -> None:
