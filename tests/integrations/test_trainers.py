@@ -139,5 +139,5 @@ def test_skorch_by_name() -> None:
         optimizer__init_precision=100.0, lr=0.05, max_epochs=3, batch_size=16, train_split=None, verbose=0,
     )  # fmt: skip
     net.fit(X.numpy().astype(np.float32), Y.numpy().astype(np.float32))
-    assert (net.optimizer_.posterior().precision["0"] > 100).all()
+    assert (net.optimizer_.posterior().precision["0"] != 100).all()
     assert float(net.history[-1]["train_loss"]) < float(net.history[0]["train_loss"])

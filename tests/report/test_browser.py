@@ -75,7 +75,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("page")
     minima, theory = find("local-minima"), find("theory")
     run(minima, minima.config("smoke", "text"), root / "results")
-    _as_if_quick(root / "results" / "local-minima", minima)
+    _as_if_paper(root / "results" / "local-minima", minima)
     mixed = Mixed(minima.name, minima.artefact, minima.title, minima.package, protocols=("text",))
     index = build(root / "results", root / "out", (theory, mixed, find("uci")))
     text = index.read_text().replace("<head>", f"<head>{PROBE}", 1).replace("</body>", f"{QUESTIONS}</body>")
@@ -84,15 +84,15 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return probed
 
 
-def _as_if_quick(folder: Path, experiment: Experiment) -> None:
+def _as_if_paper(folder: Path, experiment: Experiment) -> None:
     """Relabels a smoke run: the browser only needs something that is judged."""
-    config = experiment.config("quick", "text")
+    config = experiment.config("paper", "text")
     manifest = json.loads((folder / "smoke-text" / "manifest.json").read_text())
     old = manifest["config_hash"]
-    (folder / "smoke-text").rename(folder / "quick-text")
-    manifest |= {"preset": "quick", "config_hash": config.fingerprint}
-    (folder / "quick-text" / "manifest.json").write_text(json.dumps(manifest))
-    rows = folder / "quick-text" / "rows.jsonl"
+    (folder / "smoke-text").rename(folder / "paper-text")
+    manifest |= {"preset": "paper", "config_hash": config.fingerprint}
+    (folder / "paper-text" / "manifest.json").write_text(json.dumps(manifest))
+    rows = folder / "paper-text" / "rows.jsonl"
     rows.write_text(rows.read_text().replace(old, config.fingerprint))
 
 

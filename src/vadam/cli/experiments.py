@@ -184,7 +184,7 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     for entry in judged:
         _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
     if not judged:
-        _say(f"No verdicts yet: they need every protocol, quick or paper ({', '.join(experiment.protocols)}).")
+        _say(f"No verdicts yet: they need the paper preset of {' and '.join(experiment.protocols)}.")
 
 
 def _say(what: Any) -> None:

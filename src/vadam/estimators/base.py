@@ -14,12 +14,12 @@ from torch import Tensor
 
 from vadam.ensemble import MLP, Member, Method, Tuned, train, tune
 from vadam.estimators import saving
-from vadam.estimators.family import method_of
+from vadam.estimators.family import cosine, method_of
 
 PRIOR_PRECISIONS = (0.02, 400.0)
 NOISE_PRECISIONS = (0.5, 200.0)
 DROPOUT_RATES = (0.002, 0.5)
-STEPS = 1000
+STEPS = 800
 
 
 class VadamEstimator(BaseEstimator):
@@ -35,8 +35,8 @@ class VadamEstimator(BaseEstimator):
         epochs: int | None = None,
         batch_size: int = 32,
         samples: int = 5,
-        prior_precision: float = 10.0,
-        noise_precision: float = 5.0,
+        prior_precision: float = 1.0,
+        noise_precision: float = 10.0,
         dropout: float = 0.05,
         tune: bool = True,
         budget: int = 30,
@@ -77,7 +77,12 @@ class VadamEstimator(BaseEstimator):
             "dropout": self.dropout if method.drops_out else 0.0,
             "lr": self.lr,
         }
-        training: dict[str, Any] = {"likelihood": likelihood, "batch_size": self.batch_size, "jobs": self._jobs()}
+        training: dict[str, Any] = {
+            "likelihood": likelihood,
+            "batch_size": self.batch_size,
+            "jobs": self._jobs(),
+            "schedule": cosine,
+        }
         self.tuned_: Tuned | None = None
         space = self._space(method, likelihood)
         if self.tune and space:
@@ -101,7 +106,7 @@ class VadamEstimator(BaseEstimator):
         return self
 
     def _epochs(self, rows: int) -> int:
-        """What was asked for; otherwise 40, and more for few rows, so that training takes at least 1,000 steps."""
+        """What was asked for; otherwise 40, and more for few rows, so that training takes at least 800 steps."""
         return self.epochs or max(40, -(-STEPS // -(-rows // self.batch_size)))
 
     def _jobs(self) -> int:

@@ -1,21 +1,27 @@
-"""The optimizers by name, with settings that suit standardised tables and small networks."""
+"""The optimizers by name, with settings that suit standardised tables and small networks: rates for a cosine decay."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from vadam.ensemble import BBVI, IVON, MAP, VOGN, MCDropout, Method, VadaGrad, Vadam, Vprop
 
 FAMILY: dict[str, Callable[[int], Method]] = {
-    "vadam": lambda samples: Vadam(lr=0.01, betas=(0.9, 0.99), samples=samples),
-    "vprop": lambda samples: Vprop(lr=0.01, beta=0.99, samples=samples),
-    "vogn": lambda samples: VOGN(lr=0.05, beta=0.99, samples=samples, init_precision=1e3),
-    "bbvi": lambda samples: BBVI(lr=0.01, betas=(0.9, 0.99), samples=samples, init_precision=10.0),
-    "ivon": lambda samples: IVON(lr=0.05, betas=(0.9, 0.999), samples=samples, clip_radius=0.3, rescale_lr=False),
-    "vadagrad": lambda samples: VadaGrad(lr=0.1, samples=samples, init_precision=1e4),
-    "map": lambda samples: MAP(lr=0.01),
-    "mc-dropout": lambda samples: MCDropout(lr=0.01),
+    "vadam": lambda samples: Vadam(lr=0.1, betas=(0.9, 0.99), samples=samples),
+    "vprop": lambda samples: Vprop(lr=0.05, beta=0.99, samples=samples),
+    "vogn": lambda samples: VOGN(lr=0.1, beta=0.99, samples=samples, init_precision=1e3),
+    "bbvi": lambda samples: BBVI(lr=0.05, betas=(0.9, 0.99), samples=samples, init_precision=10.0),
+    "ivon": lambda samples: IVON(lr=0.1, betas=(0.9, 0.999), samples=samples, clip_radius=0.3, rescale_lr=False),
+    "vadagrad": lambda samples: VadaGrad(lr=1.0, samples=samples, init_precision=1e3),
+    "map": lambda samples: MAP(lr=0.02),
+    "mc-dropout": lambda samples: MCDropout(lr=0.02),
 }
+
+
+def cosine(t: int, T: int) -> float:
+    """Down to zero: the rates above are high, and the last steps average the noise of samples and minibatches out."""
+    return 0.5 * (1 + math.cos(math.pi * t / T))
 
 
 def method_of(optimizer: str | Method, samples: int) -> Method:

@@ -26,8 +26,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         hidden: sizes of the hidden layers. activation: "relu" or "tanh".
         optimizer: "vadam", "vprop", "vogn", "bbvi", "ivon", "vadagrad", "map", "mc-dropout", or a method of
             ``vadam.ensemble``, e.g. ``vadam.ensemble.Vadam(lr=0.003, samples=20)``.
-        lr: the learning rate; None for the optimizer's.
-        epochs: passes over the data; None for 40, or as many as make 1,000 steps. batch_size: examples a step.
+        lr: the learning rate at the start, from where it falls to zero along a cosine; None for the optimizer's.
+        epochs: passes over the data; None for 40, or as many as make 800 steps. batch_size: examples a step.
         samples: Monte-Carlo samples a step.
         tune: find the precisions (for MC-Dropout the rate and the noise precision); otherwise those given are used.
         budget: how many settings are tried. folds: of the cross-validation.

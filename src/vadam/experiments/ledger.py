@@ -43,7 +43,6 @@ class Entry:
     artefact: str
     claim: Claim
     evidence: Evidence
-    preset: str | None
 
 
 def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
@@ -51,20 +50,19 @@ def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
 
 
 def entries(experiment: Experiment, results: Results) -> list[Entry]:
-    """A smoke run tests the code, not the paper: it leaves the verdict at not run."""
-    presets = {run.preset for run in results.values()} - {"smoke"}
-    judgeable = Results({protocol: run for protocol, run in results.items() if run.preset != "smoke"})
-    preset = next((name for name in ("quick", "paper") if name in presets), None)
     return [
-        Entry(experiment.name, experiment.artefact, claim, _judge(claim, judgeable, experiment), preset)
+        Entry(experiment.name, experiment.artefact, claim, _judge(claim, results, experiment))
         for claim in experiment.claims
     ]
 
 
 def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
+    """The paper's claims are about the paper's protocol: a shorter preset leaves the verdict at not run."""
     if claim.judge is None or not experiment.runnable:
         return Evidence(Verdict.NOT_RUN, "This artefact has no recorded run yet.")
-    if set(results) != set(experiment.protocols):
-        missing = ", ".join(protocol for protocol in experiment.protocols if protocol not in results)
-        return Evidence(Verdict.NOT_RUN, f"Run it: vadam reproduce {experiment.name} (missing: {missing} protocol).")
+    full = [protocol for protocol, run in results.items() if run.preset == "paper"]
+    missing = [protocol for protocol in experiment.protocols if protocol not in full]
+    if missing:
+        which = " and ".join(missing)
+        return Evidence(Verdict.NOT_RUN, f"Run it: vadam reproduce {experiment.name} (missing: {which} protocol).")
     return claim.judge(results)

@@ -28,7 +28,7 @@ def write_manifest(
         "config_hash": config.fingerprint,
         "commit": commit(),
         "versions": {"python": platform.python_version(), **_versions()},
-        "platform": platform.platform(terse=True),
+        "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
         "jobs": jobs,
         "cells": cells,

@@ -46,7 +46,6 @@ def as_json(rows: list[Entry]) -> dict[str, object]:
                 "claim": entry.claim.says,
                 "evidence": entry.evidence.text,
                 "verdict": entry.evidence.verdict.value,
-                "preset": entry.preset,
             }
             for entry in rows
         ],

@@ -54,12 +54,10 @@ def _button(value: str, label: str, count: int, *, pressed: bool) -> str:
 
 def _row(entry: Entry) -> str:
     verdict = entry.evidence.verdict
-    preset = f'<span class="preset">{entry.preset} preset</span>' if entry.preset == "quick" else ""
     return (
         f'<tr id="claim-{html.text(entry.claim.id)}" data-verdict="{slug(verdict)}" '
         f'data-artefact="{html.text(entry.experiment)}">'
-        f'<td><span class="badge {slug(verdict)}"><b aria-hidden="true">{SIGNS[verdict]}</b> {verdict.value}</span>'
-        f"{preset}</td>"
+        f'<td><span class="badge {slug(verdict)}"><b aria-hidden="true">{SIGNS[verdict]}</b> {verdict.value}</span></td>'
         f"<td><p>{html.text(entry.claim.says)}</p>"
         f'<p class="where">{html.text(entry.claim.where)} · <a href="#{html.text(entry.experiment)}">'
         f"{html.text(entry.experiment)}</a></p></td>"

@@ -29,7 +29,7 @@ class Config(BaseConfig):
 PROTOCOLS: dict[str, dict[str, Any]] = {"authors": {}, "text": {"vogn_beta": 0.9, "iterations": 5_000}}
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {"seeds": 2, "batch_sizes": (1, 128), "iterations": 20, "evaluate_every": 5, "compiled": False},
-    "quick": {"seeds": 4, "batch_sizes": (1, 128), "iterations": 1_500, "evaluate_every": 25},
+    "quick": {"seeds": 4, "batch_sizes": (1, 128), "iterations": 1_000, "compiled": False},
     "paper": {},
 }
 

@@ -9,3 +9,30 @@ schedule.py   what is trained in which order, and what has come out so far
 figures.py, page.py, screen.py   how it is shown
 """
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vadam.experiments.demo.schedule import Results, Size
+
+__all__ = ["main"]
+
+
+def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
+    """Train, print the table, write ``out/index.html``, its figures and ``out/demo.json``.
+
+    Ctrl-C prints and writes what is done, and goes on as a KeyboardInterrupt.
+    """
+    from vadam.experiments.demo import page, screen
+    from vadam.experiments.demo.schedule import Results, Size, run
+
+    results = Results(size or Size())
+    page.check()
+    try:
+        with screen.progress() as move:
+            run(results, move)
+    finally:
+        screen.show(results)
+        if results.anything:
+            screen.say(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
+    return results

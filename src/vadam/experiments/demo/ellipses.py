@@ -18,7 +18,7 @@ from vadam.exact.grid import GridPosterior, grid_posterior
 from vadam.experiments.demo.regression import SEED, Tell, train
 
 PRIOR_PRECISION = 0.1
-RANGES = ((0.0, 9.0), (-0.5, 4.0))
+RANGES = ((0.0, 14.0), (-0.5, 6.0))  # holds all of the true posterior that matters
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def exact() -> Ellipse:
     return Ellipse(fit.mean.numpy(), fit.stddev.numpy())
 
 
-def true_posterior(points: int = 160) -> GridPosterior:
+def true_posterior(points: int = 240) -> GridPosterior:
     table = data.load("murphy-like")
     signed = torch.from_numpy(table.X * np.where(table.y > 0, 1.0, -1.0)[:, None])
 

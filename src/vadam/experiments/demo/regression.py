@@ -42,11 +42,15 @@ class Problem:
 
 @dataclass(frozen=True)
 class Score:
-    """On the test rows, in the units of the target; ``log_likelihood`` is pointwise, a mean in nats."""
+    """On the test rows, in the units of the target; ``log_likelihood`` is pointwise, a mean in nats.
+
+    ``rmse_halves``: of the half of the rows where the method is surest of its function, and of the other half.
+    """
 
     rmse: float
     log_likelihood: float
     coverage: float
+    rmse_halves: tuple[float, float] | None
     seconds: float
 
 
@@ -116,8 +120,17 @@ def judge(problem: Problem, learned: Learned) -> Score:
         rmse=float(metrics.rmse(prediction.mean, y) * unit),
         log_likelihood=float(metrics.log_likelihood(prediction.log_prob_samples(y)) - unit.log()),
         coverage=float(metrics.coverage(low, high, y)),
+        rmse_halves=_halves(prediction, y, problem.unit) if learned.posterior.mean else None,
         seconds=learned.seconds,
     )
+
+
+def _halves(prediction: Regression, y: Tensor, unit: float) -> tuple[float, float]:
+    surest_first = prediction.epistemic.flatten().argsort()
+    middle = len(surest_first) // 2
+    halves = surest_first[:middle], surest_first[middle:]
+    surer, other = (float(metrics.rmse(prediction.mean[rows], y[rows])) * unit for rows in halves)
+    return surer, other
 
 
 def _generator(seed: int) -> torch.Generator:

@@ -38,6 +38,10 @@ class Results:
     seconds: float = 0.0
     complete: bool = False
 
+    @property
+    def anything(self) -> bool:
+        return bool(self.bands or self.ellipses or self.scores)
+
     def as_json(self) -> dict[str, Any]:
         return {
             "complete": self.complete,
@@ -89,8 +93,9 @@ def _wave(size: Size) -> Iterator[Job]:
 
     def binned(results: Results, tell: Tell, name: str) -> None:
         learned = learn(problem, METHODS[name], size.regression, tell)
-        results.bands[name] = wave.band(learned)
-        results.scores.setdefault("wave", {})[name] = judge(problem, learned)
+        band, score = wave.band(learned), judge(problem, learned)
+        results.bands[name] = band
+        results.scores.setdefault("wave", {})[name] = score
 
     def raw(results: Results, tell: Tell) -> None:
         results.bands[RAW] = wave.band(learn(wave.raw(problem), METHODS["Vadam"], size.regression, tell))
@@ -116,8 +121,9 @@ def _tabular(name: str, size: Size) -> Iterator[Job]:
     def job(results: Results, tell: Tell, method: str) -> None:
         problem = tabular.problem(name, results.noise_precision[name])
         learned = learn(problem, METHODS[method], size.regression, tell)
-        results.intervals.setdefault(name, {})[method] = tabular.intervals(problem, learned)
-        results.scores.setdefault(name, {})[method] = judge(problem, learned)
+        intervals, score = tabular.intervals(problem, learned), judge(problem, learned)
+        results.scores.setdefault(name, {})[method] = score
+        results.intervals.setdefault(name, {})[method] = intervals
 
     yield Job(f"{name} · noise", METHODS["MAP-Adam"].cost * size.regression, noise)
     for method in METHODS:

@@ -49,8 +49,11 @@ def intervals(problem: Problem, learned: Learned) -> Intervals:
     prediction = learned.predict(problem.x_test)
     low, high = prediction.interval(0.9)
     covered = [float(metrics.coverage(*prediction.interval(float(level)), problem.y_test)) for level in LEVELS]
-    columns = (problem.y_test, prediction.mean, low, high)
-    return Intervals(*((problem.unit * values + problem.center).flatten().numpy() for values in columns), np.array(covered))
+    actual, mean, lower, upper = (
+        (problem.unit * values + problem.center).flatten().numpy()
+        for values in (problem.y_test, prediction.mean, low, high)
+    )
+    return Intervals(actual, mean, lower, upper, np.array(covered))
 
 
 def _problem(name: str, train: np.ndarray, test: np.ndarray, noise_precision: float) -> Problem:

@@ -3,9 +3,8 @@
     y = 2 sin(3x/2) + ε,  ε ~ N(0, 0.2²),  x uniform on [−4.5, −1.5] ∪ [1.5, 4.5]
 
 The network sees the input through soft bins, each near 1 close to its centre and near 0 elsewhere. Weights of bins
-without data keep their prior, so the band widens there. On the raw input every weight is settled by all the data, and a
-mean-field posterior has no way to be wider between and beyond them (Foong et al., "On the expressiveness of approximate
-inference in Bayesian neural networks", 2020): that is shown too.
+without data keep their prior, so the band widens there. On the raw input all units see all data; far outside they are
+saturated, and the posterior is as sure there as among the data. That is shown too.
 """
 
 from dataclasses import dataclass

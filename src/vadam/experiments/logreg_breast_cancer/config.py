@@ -19,7 +19,7 @@ class Config(BaseConfig):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {"restarts": 3, "vadam_epochs": 1, "vogn_epochs": 1, "compiled": False},
-    "quick": {"vadam_epochs": 500, "vogn_epochs": 300},
+    "quick": {"vadam_epochs": 200, "vogn_epochs": 200, "compiled": False},
     "paper": {},
 }
 

@@ -23,7 +23,7 @@ class Config(BaseConfig):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {"iterations": 300, "runs": 3, "compiled": False},
-    "quick": {"iterations": 50_000},
+    "quick": {"iterations": 30_000, "compiled": False},
     "paper": {},
 }
 

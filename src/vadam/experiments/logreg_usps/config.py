@@ -19,7 +19,7 @@ class Config(BaseConfig):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {"splits": 2, "vadam_epochs": 4, "vogn_epochs": 1, "compiled": False},
-    "quick": {"splits": 5, "vadam_epochs": 1_000, "vogn_epochs": 50},
+    "quick": {"splits": 5, "vadam_epochs": 300, "vogn_epochs": 20, "compiled": False},
     "paper": {},
 }
 
