@@ -57,6 +57,14 @@ def test_run_and_resume(tmp_path: Path) -> None:
     assert "No verdicts yet" in shown
 
 
+def test_brackets_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from vadam.cli.experiments import _show_results
+    from vadam.experiments import find
+
+    _show_results(find("logreg-usps"), tmp_path)
+    assert "Median [quartiles]" in " ".join(capsys.readouterr().out.split())
+
+
 def test_report(tmp_path: Path) -> None:
     written = answer("report", "--results", tmp_path / "none", "--out", tmp_path / "report")
     assert Path(written["page"]).exists()

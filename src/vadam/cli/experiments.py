@@ -168,17 +168,19 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
 
 def _show_results(experiment: "Experiment", out: Path) -> None:
     from rich.table import Table
+    from rich.text import Text
 
     from vadam.experiments.ledger import Verdict, entries
     from vadam.experiments.results import read_results
 
     results = read_results(out, experiment)
     content = experiment.part("table").table(results)
-    table = Table(title=f"{experiment.artefact}: {experiment.title}", caption=content.caption, title_justify="left")
+    title, caption = Text(f"{experiment.artefact}: {experiment.title}"), Text(content.caption)
+    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
     for column in content.columns:
         table.add_column(column)
     for row in content.rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
     _say(table)
     judged = [entry for entry in entries(experiment, results) if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:

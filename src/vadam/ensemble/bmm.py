@@ -37,9 +37,9 @@ class BatchedMLP:
         h: Weights = {}
         for i in reversed(range(len(self.layers))):
             layer, A = self.layers[i], inputs[i]
-            g[layer.weight], g[layer.bias] = _outer(delta, A), delta.sum(-1)
+            g[layer.weight], g[layer.bias] = _outer(delta, A)
             if squares:
-                h[layer.weight], h[layer.bias] = size * _outer(delta**2, A**2), (size * delta**2).sum(-1)
+                h[layer.weight], h[layer.bias] = _outer(size * delta**2, A**2)
             if i > 0:
                 delta = _transposed_product(theta[layer.weight], delta)
                 if keep:
@@ -58,7 +58,7 @@ class BatchedMLP:
             if keep:
                 A = (A if A.dim() == 4 else A[:, None]) * keep[i].transpose(-1, -2)
             inputs.append(A)
-            Z = _product(theta[layer.weight], A) + theta[layer.bias].unsqueeze(-1)
+            Z = _affine(theta[layer.weight], theta[layer.bias], A)
             A = _activate(self.layers[i + 1].activation, Z) if i + 1 < len(self.layers) else Z
             activations.append(A)
         return inputs, activations
@@ -72,14 +72,17 @@ def _slope(activation: str, A: Tensor) -> Tensor:
     return (A > 0).to(A.dtype) if activation == "relu" else 1 - A**2
 
 
-def _product(W: Tensor, A: Tensor) -> Tensor:
-    """W A, for W [E, S, o, i] and A [E, S, i, M] or, shared by the samples, [E, i, M]."""
+def _affine(W: Tensor, b: Tensor, A: Tensor) -> Tensor:
+    """W A + b, for W [E, S, o, i] and A [E, S, i, M] or, shared by the samples, [E, i, M].
+
+    For shared inputs the bias is the weight of one more input, which is 1: so it costs neither a pass over Z nor, in the
+    gradient, a sum over Δ.
+    """
     if A.dim() == 3:
         E, S, o, i = W.shape
-        return torch.bmm(W.reshape(E, S * o, i), A).view(E, S, o, -1)
-    if _as_sum(W):
-        return (W.transpose(-1, -2) * A).sum(-2, keepdim=True)
-    return W @ A
+        return torch.bmm(torch.cat((W, b.unsqueeze(-1)), -1).view(E, S * o, i + 1), _with_ones(A)).view(E, S, o, -1)
+    Z = (W.transpose(-1, -2) * A).sum(-2, keepdim=True) if _as_sum(W) else W @ A
+    return Z + b.unsqueeze(-1)
 
 
 def _transposed_product(W: Tensor, delta: Tensor) -> Tensor:
@@ -87,14 +90,18 @@ def _transposed_product(W: Tensor, delta: Tensor) -> Tensor:
     return W.transpose(-1, -2) * delta if _as_sum(W) else W.transpose(-1, -2) @ delta
 
 
-def _outer(delta: Tensor, A: Tensor) -> Tensor:
-    """Δ Aᵀ, the sum over examples of outer products."""
+def _outer(delta: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
+    """Δ Aᵀ, the sum over examples of outer products, and Δ 1."""
     if A.dim() == 3:
         E, S, o, M = delta.shape
-        return torch.bmm(delta.reshape(E, S * o, M), A.transpose(-1, -2)).view(E, S, o, -1)
-    if _as_sum(delta):
-        return (delta * A).sum(-1).unsqueeze(-2)
-    return delta @ A.transpose(-1, -2)
+        both = torch.bmm(delta.reshape(E, S * o, M), _with_ones(A).transpose(-1, -2)).view(E, S, o, -1)
+        return both[..., :-1], both[..., -1]
+    product = (delta * A).sum(-1).unsqueeze(-2) if _as_sum(delta) else delta @ A.transpose(-1, -2)
+    return product, delta.sum(-1)
+
+
+def _with_ones(A: Tensor) -> Tensor:
+    return torch.cat((A, torch.ones_like(A[:, :1])), 1)
 
 
 def _as_sum(matrix: Tensor) -> bool:

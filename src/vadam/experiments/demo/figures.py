@@ -51,7 +51,7 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
     truth = ellipses.true_posterior()
     density, levels = truth.density.T.numpy(), truth.levels()
     with plotting.style():
-        figure, [axes] = plotting.panels(1, width=5.2, height=3.7)
+        figure, [axes] = plotting.panels(1, width=4.6, height=3.4)
         greys = ["#8b949e30", "#8b949e60", "#8b949ea0"]
         axes.contourf(truth.x, truth.y, density, levels=[*levels, 1.01 * density.max()], colors=greys)
         axes.contour(truth.x, truth.y, density, levels=levels, colors=INK, linewidths=0.5, alpha=0.6)

@@ -46,7 +46,7 @@ def write(results: Results, out: Path) -> Path:
             for key, (title, body) in present.items()
         ),
         provenance=html.text(
-            f"{results.seconds:.0f} seconds of training and drawing; vadam {vadam.__version__}, torch {torch.__version__}, "
+            f"{results.seconds:.0f} seconds of training; vadam {vadam.__version__}, torch {torch.__version__}, "
             f"Python {platform.python_version()}. The figures stand beside this page in figures/, the numbers in demo.json."
         ),
     )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 Move = Callable[[float, str], None]
 
 COLUMNS = ("RMSE", "log-likelihood", "90 % coverage", "seconds")
-TITLES = {"wave": "curve with a gap", "boston": "boston", "concrete": "concrete"}
+TITLES = {"wave": "curve, gap", "boston": "boston", "concrete": "concrete"}
 
 
 @contextmanager

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 PATHS = ("#e0533d", "#3b82c4", "#1a9850", "#c98a1b")
 DESCENT = "#000000"
 LIMIT = 1.15
-PIXELS = 260
+PIXELS = 180
 
 CAPTIONS = {
     "paths": (
         "Left: four starts (dots), the paths of Vadam annealed to VadaGrad (coloured, ending at stars) and of "
-        "gradient descent (black, ending at crosses); dark is low. Middle and right: which starts of a grid lead "
-        "to the flat minimum."
+        "gradient descent (black, ending at crosses); dark is low. Middle and right: where the starts of a whole "
+        "grid end, green at the flat minimum and red elsewhere."
     ),
 }
 
@@ -32,7 +32,7 @@ CAPTIONS = {
 def figures(results: Results) -> "dict[str, Figure]":
     run = results["text"]
     with style():
-        figure, (left, middle, right) = panels(3, width=3.6, height=3.5)
+        figure, (left, middle, right) = panels(3, width=3.6, height=3.75)
         _landscape(left)
         _paths(left, run)
         left.set_title("Four starts")
@@ -40,8 +40,9 @@ def figures(results: Results) -> "dict[str, Figure]":
             (middle, "gradient_descent", "Gradient descent"),
             (right, "variational", "Vadam to VadaGrad"),
         ):
-            _starts(axes, run, way)
-            axes.set_title(f"{title}: where starts lead")
+            _landscape(axes)
+            _ends(axes, run, way)
+            axes.set_title(f"{title}: {at_flat_minimum(run['grid'][way]).mean():.0%} flat")
     return {"paths": figure}
 
 
@@ -96,12 +97,8 @@ def _paths(axes: "Axes", run: Recorded) -> None:
         axes.plot(*variational[-1, k], "*", color=colour, markeredgecolor="white", markersize=10)
 
 
-def _starts(axes: "Axes", run: Recorded, way: str) -> None:
-    """One pixel for each start: green where it leads to the flat minimum."""
-    side = run.config["grid"]
-    flat = at_flat_minimum(run["grid"][way]).reshape(side, side).T
-    green, grey = (26, 152, 80, 255), (139, 148, 158, 110)
-    pixels = np.where(flat[..., None], green, grey).astype(np.uint8)
-    half = 1 + 1 / (side - 1)
-    axes.imshow(pixels, origin="lower", extent=(-half, half, -half, half), interpolation="nearest")
-    axes.set(xlabel=f"start x; {100 * flat.mean():.0f} % reach the flat minimum", ylabel="start y")
+def _ends(axes: "Axes", run: Recorded, way: str) -> None:
+    """Where a whole grid of starts ends up."""
+    theta, flat = np.asarray(run["grid"][way]["theta"]), at_flat_minimum(run["grid"][way])
+    axes.scatter(theta[~flat, 0], theta[~flat, 1], s=7, color="#e0533d", linewidths=0)
+    axes.scatter(theta[flat, 0], theta[flat, 1], s=7, color="#2ecc71", linewidths=0)
