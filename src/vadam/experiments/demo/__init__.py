@@ -23,9 +23,12 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
 
     Ctrl-C prints and writes what is done, and goes on as a KeyboardInterrupt.
     """
+    import torch
+
     from vadam.experiments.demo import page, screen
     from vadam.experiments.demo.schedule import Results, Size, run
 
+    torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())
     page.check()
     try:
