@@ -35,30 +35,33 @@ from vadam.ensemble.engine import choose
 from vadam.ensemble.layout import shapes_of
 from vadam.ensemble.minibatches import Rows, minibatches
 from vadam.ensemble.noise import Stream
+from vadam.ensemble.train import FLOATS_A_CHUNK
 
-N, TAU, LAM = 400, 10.0, 5.0
-SETTINGS = {"13-50-1, M=32, S=10": (13, 32, 10), "16-50-1, M=128, S=5": (16, 128, 5)}
-BARS = {"13-50-1, M=32, S=10": 40, "16-50-1, M=128, S=5": 20}
+TAU, LAM, BETAS = 10.0, 5.0, (0.9, 0.99)
+SMALL, LARGE = "13-50-1, M=32, S=10", "16-50-1, M=128, S=5"
+SETTINGS = {SMALL: (13, 32, 10), LARGE: (16, 128, 5)}
+ROWS = {32: 364, 128: 1151}  # of the smallest sets that the paper trains with minibatches of that size
+BARS = {SMALL: 40, LARGE: 20}
 STEPS_A_ROUND = 10
 Run = Callable[[], None]
 
 
-def data(D: int) -> tuple[Tensor, Tensor]:
+def data(D: int, M: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
-    x = torch.randn(N, D, generator=generator)
-    return x, x[:, 0] + 0.3 * torch.randn(N, generator=generator)
+    x = torch.randn(ROWS[M], D, generator=generator)
+    return x, x[:, 0] + 0.3 * torch.randn(len(x), generator=generator)
 
 
 class AuthorsLoop:
     """Fig. 1 as the authors run it: for every sample and every parameter, draw, shift, differentiate, add up, put back."""
 
-    def __init__(self, params: list[nn.Parameter], samples: int, lr: float, betas: tuple[float, float]) -> None:
-        self.params, self.samples, self.lr, self.betas, self.t = params, samples, lr, betas, 0
+    def __init__(self, params: list[nn.Parameter], samples: int, N: int) -> None:
+        self.params, self.samples, self.N, self.t = params, samples, N, 0
         self.m = [torch.zeros_like(p) for p in params]
         self.s = [torch.zeros_like(p) for p in params]
 
     def step(self, closure: Callable[[], Tensor]) -> Tensor:
-        mean = [p.data for p in self.params]
+        N, mean = self.N, [p.data for p in self.params]
         gradient = [torch.zeros_like(p) for p in self.params]
         square = [torch.zeros_like(p) for p in self.params]
         for _ in range(self.samples):
@@ -72,7 +75,7 @@ class AuthorsLoop:
         for p, mu in zip(self.params, mean, strict=True):
             p.data = mu
         self.t += 1
-        gamma1, gamma2 = self.betas
+        gamma1, gamma2 = BETAS
         for i, p in enumerate(self.params):
             gradient[i].div_(self.samples)
             square[i].div_(self.samples)
@@ -80,17 +83,25 @@ class AuthorsLoop:
             self.s[i].mul_(gamma2).add_(square[i], alpha=1 - gamma2)
             numerator = self.m[i] / (1 - gamma1**self.t)
             denominator = (self.s[i] / (1 - gamma2**self.t)).sqrt() + LAM / N
-            p.data.addcdiv_(numerator, denominator, value=-self.lr)
+            p.data.addcdiv_(numerator, denominator, value=-0.01)
         return loss
 
 
-def looped(D: int, M: int, S: int, optimizer_of: Callable[[nn.Module, int], object]) -> Run:
+def authors(params: list[nn.Parameter], S: int, N: int) -> AuthorsLoop:
+    return AuthorsLoop(params, S, N)
+
+
+def ours(params: list[nn.Parameter], S: int, N: int) -> vadam.Vadam:
+    return vadam.Vadam(params, lr=0.01, betas=BETAS, num_data=N, prior_precision=LAM, samples=S)
+
+
+def looped(D: int, M: int, S: int, make: Callable[[list[nn.Parameter], int, int], AuthorsLoop | vadam.Vadam]) -> Run:
     """One network with an optimizer; the function runs a few steps."""
     torch.manual_seed(0)
-    x, y = data(D)
+    x, y = data(D, M)
     model = MLP(D, 50, 1)
-    optimizer = optimizer_of(model, S)
-    batches = cycle(torch.randperm(N).split(M))
+    optimizer = make(list(model.parameters()), S, len(x))
+    batches = cycle(torch.randperm(len(x)).split(M))
 
     def run() -> None:
         for _ in range(STEPS_A_ROUND):
@@ -103,17 +114,17 @@ def looped(D: int, M: int, S: int, optimizer_of: Callable[[nn.Module, int], obje
                 loss.backward()
                 return loss
 
-            optimizer.step(closure)  # type: ignore[attr-defined]
+            optimizer.step(closure)
 
     return run
 
 
 def stacked(D: int, M: int, method: Method, E: int, *, width: int = 50, compiled: bool = True) -> Run:
     """E networks as a stack; the function runs a few steps of all of them."""
-    x, y = data(D)
+    x, y = data(D, M)
     members = [Member(x, y, seed=e, prior_precision=LAM, noise_precision=TAU) for e in range(E)]
     network = MLP(D, width, 1)
-    rows = Rows(x.repeat(E, 1), y.repeat(E)[:, None], [N] * E)
+    rows = Rows(x.repeat(E, 1), y.repeat(E)[:, None], [len(x)] * E)
     constants = _constants(members, torch.float32)
     state = steps.start(method, _first_weights(network, members, torch.float32), constants)
     step = steps.make(method, choose("bmm", network, "gaussian"), shapes_of(network), M, compiled=compiled)
@@ -146,22 +157,13 @@ def microseconds(runs: dict[str, tuple[Run, int]], repeats: int) -> dict[str, li
 def against_loops(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
     results: dict[str, dict[str, dict[str, float]]] = {}
     for name, (D, M, S) in SETTINGS.items():
-        betas = (0.9, 0.99)
-        E = 2**19 // (S * M * 50)
+        E = FLOATS_A_CHUNK // (S * M * 50)
         runs = {
-            "authors' loop": (looped(D, M, S, lambda m, S: AuthorsLoop(list(m.parameters()), S, 0.01, betas)), 1),
-            "vadam.Vadam, looped": (
-                looped(
-                    D, M, S,
-                    lambda m, S: vadam.Vadam(
-                        m.parameters(), lr=0.01, betas=betas, num_data=N, prior_precision=LAM, samples=S
-                    ),
-                ),
-                1,
-            ),
-            f"stack of {E}, not compiled": (stacked(D, M, Vadam(0.01, betas, S), E, compiled=False), E),
-            f"stack of {E}": (stacked(D, M, Vadam(0.01, betas, S), E), E),
-        }  # fmt: skip
+            "authors' loop": (looped(D, M, S, authors), 1),
+            "vadam.Vadam, looped": (looped(D, M, S, ours), 1),
+            f"stack of {E}, not compiled": (stacked(D, M, Vadam(0.01, BETAS, S), E, compiled=False), E),
+            f"stack of {E}": (stacked(D, M, Vadam(0.01, BETAS, S), E), E),
+        }
         times = microseconds(runs, repeats)
         base = times["authors' loop"]
         results[name] = {
@@ -178,7 +180,7 @@ def against_loops(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
 
 
 def growth(repeats: int) -> dict[str, dict[str, float]]:
-    D, M, S = SETTINGS["13-50-1, M=32, S=10"]
+    D, M, S = SETTINGS[SMALL]
     tables: dict[str, dict[str, tuple[Run, int]]] = {
         "members": {str(E): (stacked(D, M, Vadam(samples=S), E), E) for E in (2, 5, 10, 20, 40, 80)},
         "samples": {str(S): (stacked(D, M, Vadam(samples=S), 20), 20) for S in (1, 2, 5, 10, 20)},
@@ -208,9 +210,9 @@ def memory() -> dict[str, float]:
 
 def report_peak(E: int) -> None:
     if E:
-        x, y = (value.numpy() for value in data(13))
-        rows = np.arange(N)
-        members = [Member(x, y, train=rows[:320], test=rows[320:], seed=e, noise_precision=TAU) for e in range(E)]
+        x, y = (value.numpy() for value in data(13, 32))
+        rows = np.arange(len(x))
+        members = [Member(x, y, train=rows[:300], test=rows[300:], seed=e, noise_precision=TAU) for e in range(E)]
         train(members, MLP(13, 50, 1), Vadam(lr=0.01, samples=10), epochs=1, keep=False, compiled=False)
     status = Path("/proc/self/status").read_text()
     print(int(status.split("VmHWM:")[1].split()[0]) / 1024)

@@ -129,6 +129,16 @@ def test_compiled_step():
         assert_same_weights(alone.stack, 0, *weights_of(compiled.stack, e), atol=0)
 
 
+def test_compiled_dropout():
+    """The other branch of the step: points, masks, a deep network. A fallback would warn, and warnings are errors."""
+    network, method = MLP(3, 5, 4, 1, activation="tanh"), METHODS[-1]
+    setting = {"epochs": 5, "batch_size": 8}
+    eager = train(some_members(), network, method, compiled=False, **setting)
+    compiled = train(some_members(), network, method, compiled=True, **setting)
+    for e in range(3):
+        assert_same_weights(compiled.stack, e, *weights_of(eager.stack, e), atol=1e-5)
+
+
 def test_goes_on_where_nothing_can_be_compiled(monkeypatch):
     def broken(f, **options):
         def run(*args):

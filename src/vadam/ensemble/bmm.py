@@ -94,7 +94,9 @@ def _outer(delta: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
     """Δ Aᵀ, the sum over examples of outer products, and Δ 1."""
     if A.dim() == 3:
         E, S, o, M = delta.shape
-        both = torch.bmm(delta.reshape(E, S * o, M), _with_ones(A).transpose(-1, -2)).view(E, S, o, -1)
+        both = (
+            torch.bmm(_with_ones(A), delta.reshape(E, S * o, M).transpose(1, 2)).view(E, -1, S, o).permute(0, 2, 3, 1)
+        )
         return both[..., :-1], both[..., -1]
     product = (delta * A).sum(-1).unsqueeze(-2) if _as_sum(delta) else delta @ A.transpose(-1, -2)
     return product, delta.sum(-1)

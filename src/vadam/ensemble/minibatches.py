@@ -16,7 +16,7 @@ from vadam.ensemble import noise
 
 Schedule = Callable[[int, int], float]
 
-FLOATS_A_BLOCK = 2**19
+FLOATS_A_BLOCK = 2**18
 
 
 class Batch(NamedTuple):

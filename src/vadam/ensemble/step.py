@@ -53,8 +53,9 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
     weight = real / batch.size.clamp_min(1)[:, None]
 
     precision = method.precision(state, hyper)
+    epsilon: Weights = {}
     if precision is None:
-        theta, epsilon = points(state.mu, shapes, S), Weights()
+        theta = points(state.mu, shapes, S)
     else:
         theta, epsilon = gaussian_samples(batch.key, state.mu, precision.rsqrt(), shapes, S)
     keep = dropout_masks(batch.key, dropout, theta, M) if method.drops_out else ()
