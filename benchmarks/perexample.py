@@ -9,13 +9,10 @@ backpack-for-pytorch unfoldNd einops.
 """
 
 import argparse
-import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
-import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -26,54 +23,12 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from benchmarks.networks import MODELS
+from benchmarks.timing import ratio, seconds, write
 from vadam.curvature import PerExampleSquares
 from vadam.optim.vogn import VOGN
 
 Step = Callable[[], dict[str, Tensor] | None]
-
-
-def mlp() -> tuple[nn.Module, Tensor]:
-    """784-400-400-10, batch 128."""
-    layers = [nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 10)]
-    return nn.Sequential(*layers), torch.randn(128, 784)
-
-
-def cnn() -> tuple[nn.Module, Tensor]:
-    """28x28 images, conv 3x3 of 32 and 64 channels, each with pooling, then 128-10; batch 128."""
-    features = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
-    features += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
-    return nn.Sequential(*features, nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)), torch.randn(128, 1, 28, 28)
-
-
-class Block(nn.Module):
-    def __init__(self, width: int, heads: int):
-        super().__init__()
-        self.norm1, self.norm2, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
-
-    def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
-        return x + self.mlp(self.norm2(x))
-
-
-class Transformer(nn.Module):
-    def __init__(self, width: int = 128):
-        super().__init__()
-        self.embed, self.blocks = nn.Embedding(1000, width), nn.Sequential(Block(width, 4), Block(width, 4))
-        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
-
-    def forward(self, index: Tensor) -> Tensor:
-        return self.head(self.norm(self.blocks(self.embed(index))).mean(1))
-
-
-def transformer() -> tuple[nn.Module, Tensor]:
-    """2 blocks of width 128 with 4 heads, 1000 words, 64 positions; batch 32."""
-    return Transformer(), torch.randint(0, 1000, (32, 64))
-
-
-MODELS = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
 
 
 def plain(model: nn.Module, x: Tensor, y: Tensor) -> Step:
@@ -155,7 +110,7 @@ def adam_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
 
 
 def vogn_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
-    optimizer, backward = VOGN(model.parameters(), num_data=60_000), plain(model, x, y)
+    optimizer, backward = VOGN(model.parameters(), num_data=60_000, compile=True), plain(model, x, y)
     optimizer.attach(model)
 
     def step() -> None:
@@ -173,22 +128,6 @@ def prepared(model_name: str, method_name: str) -> Step:
     model, x = MODELS[model_name]()
     y = torch.randint(0, 10, (len(x),))
     return (METHODS | STEPS)[method_name](model, x, y)
-
-
-def seconds(steps: dict[str, Step], repeats: int) -> dict[str, list[float]]:
-    """Times in rounds, all methods taking turns, so that a busy moment of the machine hits them alike."""
-    times: dict[str, list[float]] = {name: [] for name in steps}
-    for _ in range(repeats):
-        for name, step in steps.items():
-            step()  # the caches are still the other method's
-            start = time.perf_counter()
-            step()
-            times[name].append(time.perf_counter() - start)
-    return times
-
-
-def ratio(times: list[float], base: list[float]) -> float:
-    return statistics.median(t / b for t, b in zip(times, base, strict=True))
 
 
 def usable(model_name: str) -> dict[str, Step]:
@@ -227,15 +166,6 @@ def report_peak(model_name: str, method_name: str) -> None:
     print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
-def machine() -> dict[str, object]:
-    cpu = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        "",
-    )
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0], **versions}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=20)
@@ -270,10 +200,7 @@ def main() -> None:
             results[model_name][name] = {key: round(value, 3) for key, value in row.items()}
             print(f"  {name:16} {row['ms']:8.2f} {row['ratio']:6.2f} {row['extra_megabytes']:9.1f}")
 
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    record = {"machine": machine(), "threads": arguments.threads, "repeats": arguments.repeats, "results": results}
-    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"\nwrote {arguments.out}")
+    write(arguments.out, results, threads=arguments.threads, repeats=arguments.repeats)
 
 
 if __name__ == "__main__":

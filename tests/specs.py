@@ -84,7 +84,7 @@ SPECS = [
         "Vadam",
         vadam.Vadam,
         {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, **_DATA},
-        state=frozenset({"m", "s", "s0", "step"}),
+        state=frozenset({"m", "s", "s0", "gamma1_t", "gamma2_t"}),
         bad=(
             *COMMON_BAD,
             *PRIOR_BAD,
@@ -192,7 +192,7 @@ SPECS = [
         "BBVI",
         vadam.BBVI,
         {"lr": 0.02, "init_precision": 20.0, **_DATA},
-        state=frozenset({"rho", "m_mu", "s_mu", "m_rho", "s_rho", "step"}),
+        state=frozenset({"rho", "m_mu", "s_mu", "m_rho", "s_rho", "gamma1_t", "gamma2_t"}),
         degree=1,
         bad=(
             *COMMON_BAD,
@@ -206,7 +206,7 @@ SPECS = [
         "IVON",
         vadam.IVON,
         {"lr": 0.1, "hess_init": 0.5, **_DATA},
-        state=frozenset({"m", "s", "step"}),
+        state=frozenset({"m", "s", "beta1_t"}),
         degree=1,
         bad=(
             *COMMON_BAD,

@@ -4,9 +4,22 @@ import math
 
 import pytest
 import torch
+from torch import Tensor
 
 import vadam
-from vadam.optim.noise import BLOCK, standard_normal
+from specs import SPECS, Spec, same, snapshot
+from vadam import counter
+from vadam.optim import fast_noise
+from vadam.optim.kernels import CHUNK, Chunked
+from vadam.optim.noise import BLOCK, blocks
+from vadam.optim.pieces import Piece
+
+needs_numba = pytest.mark.skipif(not fast_noise.available(), reason='numba is not installed: pip install "vadam[fast]"')
+
+
+def draw(size: int, seed: int, stream: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
+    piece = Piece({}, [torch.empty(size, dtype=dtype)], None, {})
+    return torch.cat([torch.empty(0, dtype=dtype), *(eps.clone() for _, eps in blocks(piece, seed, stream, Chunked()))])
 
 
 def ks_distance(x: torch.Tensor) -> float:
@@ -19,8 +32,8 @@ def ks_distance(x: torch.Tensor) -> float:
 
 
 def test_moments_and_distribution() -> None:
-    """400,000 numbers over four blocks: each bound is four standard errors, that of the KS distance its 0.1 % point 1.95/√n."""
-    x = standard_normal([torch.empty(400, 1000)], seed=1)[0].flatten().double()
+    """400,000 numbers over several chunks: each bound is four standard errors, that of the KS distance its 0.1 % point 1.95/√n."""
+    x = draw(400_000, seed=1).double()
     n = x.numel()
     assert abs(float(x.mean())) < 4 / math.sqrt(n)
     assert abs(float(x.var()) - 1) < 4 * math.sqrt(2 / n)
@@ -29,52 +42,96 @@ def test_moments_and_distribution() -> None:
     assert ks_distance(x) < 1.95 / math.sqrt(n)
 
 
-def test_no_correlation_between_tensors_blocks_and_seeds() -> None:
-    """Correlations of 100,000 pairs have a standard error of 0.0032; four of them are allowed."""
+def test_no_correlation_between_pieces_blocks_and_seeds() -> None:
+    """Correlations of 100,000 pairs have a standard error of 0.0032; four of them are allowed. So for squares, of variance 2."""
     n = 100_000
-    a, b = standard_normal([torch.empty(n), torch.empty(n)], seed=5)
-    (c,) = standard_normal([torch.empty(n)], seed=6)
-    (long,) = standard_normal([torch.empty(2 * BLOCK)], seed=5)
-    first, second = long[:n], long[BLOCK : BLOCK + n]
-    for x, y in ((a, b), (a, c), (first, second), (a[:-1], a[1:])):
-        assert abs(float(torch.corrcoef(torch.stack([x, y]))[0, 1])) < 4 / math.sqrt(n)
+    a, b, c = draw(n, seed=5), draw(n, seed=5, stream=1), draw(n, seed=6)
+    long = draw(BLOCK + n, seed=5)
+    halves = long[: BLOCK // 2][:n], long[BLOCK // 2 : BLOCK][:n]
+    for x, y in ((a, b), (a, c), (long[:n], long[BLOCK:]), halves, (a[:-1], a[1:])):
+        for power in (1, 2):
+            assert abs(float(torch.corrcoef(torch.stack([x, y]) ** power)[0, 1])) < 4 / math.sqrt(n)
 
 
-@pytest.mark.parametrize("layout", [[(3,)], [(BLOCK + 5,), (7, 3)], [(2,), (0, 4), (BLOCK,), (BLOCK // 2, 2), (1,)]])
-def test_the_same_for_any_number_of_threads(layout: list[tuple[int, ...]]) -> None:
+@pytest.mark.parametrize("size", [0, 1, 2, 3, CHUNK - 1, 2 * CHUNK, 2 * CHUNK + 1, BLOCK + 5])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_same_for_any_number_of_threads(size: int, dtype: torch.dtype) -> None:
     before = torch.get_num_threads()
     results = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            results.append(standard_normal([torch.empty(shape) for shape in layout], seed=9))
+            results.append(draw(size, seed=9, dtype=dtype))
     finally:
         torch.set_num_threads(before)
-    for other in results[1:]:
-        assert all(torch.equal(x, y) for x, y in zip(results[0], other, strict=True))
+    assert len(results[0]) == size
+    assert all(torch.equal(results[0], other) for other in results[1:])
 
 
-def test_training_is_the_same_for_one_and_two_threads() -> None:
+@needs_numba
+@pytest.mark.parametrize("size", [1, 2, 7, 300_001])
+def test_the_loop_for_numba_draws_the_same_numbers(size: int) -> None:
+    """To 4e-6 for numbers up to 6: a few units in the last place of radius, sine and cosine."""
+    positions = torch.arange(size, dtype=torch.int32)
+    first, second = torch.empty(size), torch.empty(size)
+    for seed in range(3):
+        key = counter.keys([seed], [5])[0, 0]
+        fast_noise.fill(first, second, key)
+        for ours, plain in zip((first, second), counter.gaussian_pair(key, positions, torch.float32), strict=True):
+            torch.testing.assert_close(ours, plain, rtol=0, atol=4e-6)
+
+
+@needs_numba
+def test_the_loop_for_numba_does_not_depend_on_threads() -> None:
+    before = torch.get_num_threads()
+    drawn = []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            eps = torch.empty(600_000)
+            fast_noise.fill(eps[:300_000], eps[300_000:], counter.keys([1], [0])[0, 0])
+            drawn.append(eps)
+    finally:
+        torch.set_num_threads(before)
+    assert torch.equal(drawn[0], drawn[1])
+    assert torch.equal(drawn[0], drawn[2])
+
+
+def test_small_and_large_tensors_have_noise_of_their_own() -> None:
+    """Packed or not, no two weights share a number, and every one has variance 1/λ."""
+    weights = [
+        torch.nn.Parameter(torch.zeros(n)) for n in (3, 70_000, 5, 70_000, 1, 60_000, 60_000, 60_000, 60_000, 60_000)
+    ]
+    opt = vadam.Vadam(weights, num_data=1, prior_precision=4.0, generator=torch.Generator().manual_seed(0))
+    with opt.sampled_params():
+        drawn = [w.detach().clone() for w in weights]
+    everything = torch.cat(drawn)
+    assert len(everything.unique()) > 0.97 * len(everything)  # of 2²⁴ radii and 2³² angles, as float32
+    for w in drawn:
+        if len(w) > 10:
+            assert abs(float(w.var()) * 4 - 1) < 4 * math.sqrt(2 / len(w))
+    assert all(not w.any() for w in weights)
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if "context" in spec.ways and not spec.needs_attach], ids=str)
+def test_training_is_the_same_for_any_number_of_threads(spec: Spec) -> None:
     before = torch.get_num_threads()
     results = []
     try:
-        for threads in (1, 2):
+        for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            w = torch.nn.Parameter(torch.zeros(2 * BLOCK + 3))
-            opt = vadam.Vadam([w], lr=0.01, num_data=10, generator=torch.Generator().manual_seed(0))
-
-            def closure(w=w, opt=opt):
-                opt.zero_grad()
-                loss = (w - 1).square().mean()
-                loss.backward()
-                return loss
-
+            w = torch.nn.Parameter(torch.linspace(-1, 1, 2 * CHUNK + 40_003))
+            opt = spec.make([w], generator=torch.Generator().manual_seed(0))
             for _ in range(3):
-                opt.step(closure)
-            results.append(w.detach().clone())
+                opt.zero_grad()
+                with opt.sampled_params():
+                    w.grad = w.detach() - 1
+                opt.step()
+            results.append([w.detach(), *snapshot(opt)])
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(*results)
+    assert same(results[0], results[1])
+    assert same(results[0], results[2])
 
 
 def test_sampling_precision_acts_on_samples_alone() -> None:

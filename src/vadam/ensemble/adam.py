@@ -17,11 +17,12 @@ class State(NamedTuple):
     mu: Tensor
     m: Tensor
     s: Tensor
-    t: Scalar
+    gamma1_t: Scalar
+    gamma2_t: Scalar
 
 
 def init(mu: Tensor) -> State:
-    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), 0.0)
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), 1.0, 1.0)
 
 
 def update(
@@ -35,10 +36,10 @@ def update(
     lam: Scalar,
     eps: Scalar = 1e-8,
 ) -> State:
-    mu, m, s, t = state
-    t = t + 1
+    mu, m, s, gamma1_t, gamma2_t = state
+    gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     g = g + lam / N * mu
     m, s = gamma1 * m + (1 - gamma1) * g, gamma2 * s + (1 - gamma2) * g * g
-    m_hat, s_hat = m / (1 - gamma1**t), s / (1 - gamma2**t)
+    m_hat, s_hat = m / (1 - gamma1_t), s / (1 - gamma2_t)
     mu = mu - alpha * m_hat / (s_hat.sqrt() + eps)
-    return State(mu, m, s, t)
+    return State(mu, m, s, gamma1_t, gamma2_t)

@@ -39,10 +39,10 @@ Step = Callable[[Any, Batch, Constants], Any]
 
 
 def start(method: Method, mean: Tensor, constants: Constants) -> Any:
-    """The state at the weights ``mean`` [E, P]; the count of steps becomes a tensor, one for each member."""
+    """The state at the weights ``mean`` [E, P]; numbers of the state become tensors, one for each member."""
     lam, N = constants.lam[:, None], constants.N[:, None]
     state = method.init(mean, Hyper(lam, lam, N))
-    return state._replace(t=torch.zeros_like(lam)) if hasattr(state, "t") else state
+    return type(state)(*(x if isinstance(x, Tensor) else torch.full_like(lam, x) for x in state))
 
 
 def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batch, constants: Constants) -> Any:
@@ -121,7 +121,7 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
 
     # A code object of its own: torch counts compilations per code object and gives up after a few.
     own = FunctionType(run.__code__.replace(), run.__globals__, run.__name__, run.__defaults__, run.__closure__)
-    fast = torch.compile(own, fullgraph=True)
+    fast = torch.compile(own, fullgraph=True, options=_guards_on_tensors_alone())
     chosen: Step | None = None
 
     def run_what_works(state: Any, batch: Batch, constants: Constants) -> Any:
@@ -131,6 +131,15 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
         return chosen(state, batch, constants)
 
     return run_what_works
+
+
+def _guards_on_tensors_alone() -> dict[str, Any] | None:
+    """Before every call torch checks whether all that the step was compiled for still holds: a fifth of the time.
+
+    Method, engine and shapes are the key under which the step is kept, so what is left to check is the tensors.
+    """
+    keep = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)  # from torch 2.8 on
+    return {"guard_filter_fn": keep} if keep else None
 
 
 def _works(fast: Step, *arguments: Any) -> bool:

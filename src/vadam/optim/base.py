@@ -8,20 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from vadam import curvature, rules
+from vadam import curvature
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment
-from vadam.optim.distributed import local, mean_over, seed_of_this_rank, sharded_like
+from vadam.optim.distributed import mean_over, replicas_of, seed_of_this_rank
 from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
-from vadam.optim.noise import draw_seed, standard_normal
-from vadam.optim.resume import Resumable
+from vadam.optim.noise import draw_seed
+from vadam.optim.ruled import Ruled
 from vadam.optim.sample import Sample, storage_dtype
 from vadam.optim.snapshot import mean_field, names
 
@@ -29,16 +28,7 @@ Closure = Callable[[], Any]
 Group = dict[str, Any]
 
 
-class Letters(NamedTuple):
-    """A parameter group in the language of a rule: ``init`` takes scale, ``precision`` tempered, ``update`` tempered and rates."""
-
-    rule: ModuleType
-    scale: dict[str, Any]
-    tempered: dict[str, Any]
-    rates: dict[str, Any]
-
-
-class VariationalOptimizer(Resumable):
+class VariationalOptimizer(Ruled):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
     #: ĥ is multiplied by c to this power when the gradient is multiplied by c, as by loss scaling or clipping
@@ -47,8 +37,8 @@ class VariationalOptimizer(Resumable):
     records_curvature: ClassVar[bool] = False
     #: whether the ordinary loop is possible, or the optimizer must evaluate the loss itself
     has_loop: bool = True
-    #: whether the rule makes sense for weights that are not sampled, where ĥ = ĝ∘ĝ; otherwise those are trained by Adam
-    trains_points: ClassVar[bool] = False
+    #: whether GradScaler may leave unscaling and the decision about an overflow to ``step``
+    handles_overflow: bool = True
 
     _attachment: Attachment | None
     _held: str | None  # who opened the sample that the parameters hold: "closure", "context", "loop"
@@ -68,6 +58,8 @@ class VariationalOptimizer(Resumable):
         antithetic: bool = False,
         generator: torch.Generator | None = None,
         nonfinite: str = "raise",
+        compile: bool = False,
+        store_mean: bool = True,
         **unknown: Any,
     ) -> None:
         if unknown:
@@ -78,6 +70,7 @@ class VariationalOptimizer(Resumable):
         if antithetic and samples % 2:
             raise ValueError(f"antithetic=True draws pairs, but samples={samples!r} is odd: choose an even number")
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
+        self.compile, self.store_mean = compile, store_mean
         self.skipped_steps = 0
         self._attachment = None
         self._sample = None
@@ -90,14 +83,6 @@ class VariationalOptimizer(Resumable):
         """Refuse a parameter group with wrong arguments; fill in those that default to others."""
         raise NotImplementedError
 
-    def _letters(self, group: Group) -> Letters:
-        """The group's arguments under the names of the rule."""
-        raise NotImplementedError
-
-    def _start(self, group: Group) -> float:
-        """q's precision at the start."""
-        return group["init_precision"]
-
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """ĥ of one sample, given the gradient there: ĝ∘ĝ, also for weights that are not sampled, unless a subclass knows better."""
         return {p: curvature.magnitude(g.to(storage_dtype(p))) for p, g in grads.items()}
@@ -109,12 +94,6 @@ class VariationalOptimizer(Resumable):
     def _captured(self, sample: Sample) -> Grads | None:
         """ĥ that was recorded during the backward pass of this sample, where it cannot be computed afterwards."""
         return None
-
-    def _language(self, group: Group) -> Letters:
-        if group["deterministic"] and not self.trains_points:
-            scale = {"N": group["num_data"], "lam": group["prior_precision"]}
-            return Letters(rules.vadam, scale, scale, {"alpha": group["lr"], "gamma1": 0.9, "gamma2": 0.999})
-        return self._letters(group)
 
     # The three ways of use ---------------------------------------------------------------------------------------------------
 
@@ -146,6 +125,8 @@ class VariationalOptimizer(Resumable):
             grads = gradients(list(self._trained()))
             if not grads:
                 raise RuntimeError("step() without a gradient: call backward() first")
+            if not self._estimate.count and self._is_asked_for_its_state(grads):
+                return None
             if not self._estimate.count and any(True for _ in self._sampled()):
                 raise RuntimeError(
                     "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
@@ -156,8 +137,7 @@ class VariationalOptimizer(Resumable):
                     f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
                     f"step: make {self.samples} before step(), one for each sample, or build the optimizer with samples=1"
                 )
-            squares = {p: curvature.magnitude(g.to(storage_dtype(p))) for p, g in grads.items()}
-            self._update(grads, self._estimate.curvatures(grads) if self._estimate.count else squares)
+            self._update(grads, self._curvatures_of_step(grads))
         except BaseException:
             for left_by_scaler in ("found_inf", "grad_scale"):
                 self.__dict__.pop(left_by_scaler, None)
@@ -165,6 +145,16 @@ class VariationalOptimizer(Resumable):
         finally:
             self._forget()
         return None
+
+    def _is_asked_for_its_state(self, grads: Grads) -> bool:
+        """torch.distributed.checkpoint steps a new optimizer with lr = 0 and zero gradients, to see what there is to load."""
+        asked = not self.state and all(group["lr"] == 0 for group in self.param_groups)
+        if asked and not any(bool(g.any()) for g in grads.values()):
+            for group, p in self._grouped():
+                if p.requires_grad:
+                    self._state(group, p, p.detach().to(storage_dtype(p)))
+            return True
+        return False
 
     def _step_with(self, closure: Closure) -> Any:
         self.eval()
@@ -185,7 +175,7 @@ class VariationalOptimizer(Resumable):
                 raise RuntimeError(
                     "the closure left no gradient on this optimizer's parameters: it must call backward()"
                 )
-            self._update(grads, self._estimate.curvatures(grads))
+            self._update(grads, self._curvatures_of_step(grads))
         finally:
             self._forget()
         return mean_loss
@@ -224,6 +214,11 @@ class VariationalOptimizer(Resumable):
             raise ValueError(
                 "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
+            )
+        if replicas_of(model) is not None and not self.has_loop:
+            raise ValueError(
+                f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
+                f"or use one of Vadam, Vprop, VOGN, VadaGrad, BBVI, IVON, or VON with curvature='reparam'"
             )
         self.detach()
         self._attachment = Attachment(self, model)
@@ -292,7 +287,7 @@ class VariationalOptimizer(Resumable):
         sample, self._interrupted = self._interrupted or self._draw(), None
         self._held, self._sample = how, sample
         try:
-            sample.perturb(self._deviations(sample))
+            self._perturb(sample)
         except BaseException:
             self._drop_sample()
             raise
@@ -306,7 +301,7 @@ class VariationalOptimizer(Resumable):
             self._unpaired_seed = seed
         trained = list(self._trained())
         self._estimate.make_room(trained, self._base)
-        return Sample(seed, sign, list(self._sampled()), trained, unpaired)
+        return Sample(seed, sign, self._pieces(self._sampled()), trained, unpaired)
 
     @torch.no_grad()
     def _close_sample(self) -> None:
@@ -345,56 +340,12 @@ class VariationalOptimizer(Resumable):
         self._from_loop = False
         self._estimate = Estimate(self.curvature_degree, self._curvatures)
 
-    def _deviations(self, sample: Sample) -> Iterator[Tensor]:
-        """θ − μ = ε/√precision for each sampled parameter."""
-        for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
-            yield eps.mul_(self._sampling_precision(group, p).rsqrt())
-
-    def _noise(self, sample: Sample) -> list[Tensor]:
-        """ε of a sample, a function of its seed."""
-        like = [torch.empty_like(local(p), dtype=storage_dtype(p)) for p in sample.params]
-        noise = standard_normal(like, sample.seed)
-        signed = noise if sample.sign > 0 else [eps.neg_() for eps in noise]
-        return [sharded_like(p, eps) for p, eps in zip(sample.params, signed, strict=True)]
-
-    def _sampling_precision(self, group: Group, p: Tensor) -> Tensor:
-        extra = group.get("sampling_precision", 0.0)
-        return self._precision(group, p) + extra if extra else self._precision(group, p)
-
-    # State and update --------------------------------------------------------------------------------------------------------
-
-    def _all(self) -> Iterator[Tensor]:
-        return (p for group in self.param_groups for p in group["params"])
-
-    def _trained(self) -> Iterator[Tensor]:
-        return (p for p in self._all() if p.requires_grad)
-
-    def _sampled(self) -> Iterator[tuple[Group, Tensor]]:
-        return ((g, p) for g in self.param_groups if not g["deterministic"] for p in g["params"] if p.requires_grad)
-
-    def _state(self, group: Group, p: Tensor, mu: Tensor) -> Any:
-        """The rule's state of one parameter, made at its first use."""
-        rule, scale, *_ = self._language(group)
-        stored = self.state[p]
-        keys = [_KEY.get(name, name) for name in rule.State._fields[1:]]
-        if any(key not in stored for key in keys):
-            by_adam = group["deterministic"] and not self.trains_points
-            start = group["prior_precision"] if by_adam else self._start(group)
-            with torch.inference_mode(False):  # the state outlives a posterior that is asked for in inference mode
-                fresh = rule.init(mu.clone(), init_precision=start, **scale)
-                for key, value in zip(keys, fresh[1:], strict=True):
-                    number = not isinstance(value, Tensor)
-                    stored.setdefault(key, torch.tensor(value, dtype=torch.float64) if number else value)
-        return rule.State(mu, *(stored[key] for key in keys))
-
-    def _precision(self, group: Group, p: Tensor) -> Tensor:
-        letters = self._language(group)
-        return letters.rule.precision(self._state(group, p, p.detach().to(storage_dtype(p))), **letters.tempered)
+    # The update --------------------------------------------------------------------------------------------------------------
 
     def _update(self, g: Grads, h: Grads) -> None:
         """Check the estimates, then apply the rule. On an error nothing has changed."""
-        for p in g:
-            if p not in h:
+        for group, p in self._grouped():
+            if p in g and p not in h and not (self.trains_points or group["deterministic"]):
                 raise RuntimeError(
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
                     f"attached model, or belong to a group with deterministic=True"
@@ -406,7 +357,7 @@ class VariationalOptimizer(Resumable):
         ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
             bad, what = first_nonfinite(h), "curvature"
         if bad is None:
-            self._apply(g, h)
+            self._apply(g, h, self._estimate.last)
         elif self.nonfinite == "skip":
             self._skip()
         else:
@@ -415,16 +366,10 @@ class VariationalOptimizer(Resumable):
                 f"gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
             )
 
-    def _apply(self, g: Grads, h: Grads) -> None:
-        for group in self.param_groups:
-            rule, _, tempered, rates = self._language(group)
-            for p in group["params"]:
-                if p in g:
-                    state = self._state(group, p, p.detach().to(storage_dtype(p)))
-                    new = rule.update(state, g[p].to(storage_dtype(p)), h[p].to(storage_dtype(p)), **tempered, **rates)
-                    p.copy_(new.mu)
-                    for name in rule.State._fields[1:]:
-                        self.state[p][_KEY.get(name, name)].copy_(torch.as_tensor(getattr(new, name)))
+    def _curvatures_of_step(self, grads: Grads) -> Grads:
+        """ĥ; without those that are ĝ∘ĝ, if they have not been computed yet."""
+        implied = self.trains_points and not self._estimate.has_curvatures
+        return {} if implied or not self._estimate.count else self._estimate.curvatures(grads)
 
     def _skip(self) -> None:
         self.skipped_steps += 1
@@ -432,7 +377,7 @@ class VariationalOptimizer(Resumable):
     @property
     def _step_supports_amp_scaling(self) -> bool:
         """Whether GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
-        return self._held == "loop" or self._estimate.count > 0
+        return self.handles_overflow and (self._held == "loop" or self._estimate.count > 0)
 
     def _amp_found_overflow(self) -> bool:
         """Undo the loss scaling that GradScaler has left to us; True if it found an overflow."""
@@ -456,9 +401,6 @@ class VariationalOptimizer(Resumable):
 
     def _name(self, p: Tensor) -> str:
         return f"parameter {names(self)[id(p)]!r} of shape {tuple(p.shape)}"
-
-
-_KEY = {"t": "step"}  # torch's own name for it, which torch's loading code leaves in the dtype it has
 
 
 def _mean(losses: list[Any]) -> Any:

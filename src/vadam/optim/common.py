@@ -14,3 +14,5 @@ class Common(TypedDict, total=False):
     antithetic: bool
     generator: torch.Generator | None
     nonfinite: str
+    compile: bool
+    store_mean: bool

@@ -32,12 +32,17 @@ def seed_of_this_rank(seed: int) -> int:
 
 def local(x: Tensor) -> Tensor:
     """This rank's shard of a sharded tensor (FSDP2), or the tensor itself."""
-    return x.to_local() if _is_sharded(x) else x  # type: ignore[attr-defined]
+    return x.to_local() if is_sharded(x) else x  # type: ignore[attr-defined]
+
+
+def whole(x: Tensor) -> Tensor:
+    """All shards of a sharded tensor put together, on every rank, or the tensor itself."""
+    return x.full_tensor() if is_sharded(x) else x  # type: ignore[attr-defined]
 
 
 def sharded_like(p: Tensor, shard: Tensor) -> Tensor:
     """A sharded tensor laid out as ``p``, made of each rank's own ``shard``; without sharding, the shard itself."""
-    if not _is_sharded(p):
+    if not is_sharded(p):
         return shard
     from torch.distributed.tensor import DTensor  # slow to import, and only known to those who shard
 
@@ -45,7 +50,7 @@ def sharded_like(p: Tensor, shard: Tensor) -> Tensor:
     return DTensor.from_local(shard, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
 
 
-def _is_sharded(x: Tensor) -> bool:
+def is_sharded(x: Tensor) -> bool:
     return hasattr(x, "device_mesh")
 
 

@@ -23,21 +23,26 @@ class Estimate:
     def __init__(self, degree: int, curvatures: Curvatures) -> None:
         self.count = 0
         self._degree, self._curvatures = degree, curvatures
-        self._last: Sample | None = None
+        self.last: Sample | None = None  # the last that counts
         self._h: Grads | None = None
         self._g: Grads = {}
         self._norms: Grads = {}
         self._left: list[GradientMark] = []
 
+    @property
+    def has_curvatures(self) -> bool:
+        """Whether ĥ had to be computed before the end."""
+        return self._h is not None
+
     def make_room(self, params: list[Tensor], base: Grads) -> None:
         """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
-        if self._last is not None and self._cleared():
+        if self.last is not None and self._cleared():
             self.__init__(self._degree, self._curvatures)  # type: ignore[misc]
-        if self._last is None:
+        if self.last is None:
             return
         self._g = gradients(params)
         if self._h is None:
-            self._h = self._curvatures(self._last, self._g)
+            self._h = self._curvatures(self.last, self._g)
         for p in params:
             p.grad = base[p].clone() if p in base else None
 
@@ -53,7 +58,7 @@ class Estimate:
             self.put_back()
             return False
         self.count += 1
-        self._last = sample
+        self.last = sample
         if captured is not None or self.count > 1:
             g = gradients(params)
             recorded = self._rescaled(captured or {}, sample.norms or {}, g)
@@ -68,8 +73,8 @@ class Estimate:
 
     def curvatures(self, g: Grads) -> Grads:
         """ĥ for the gradient as it is now."""
-        assert self._last is not None
-        return self._curvatures(self._last, g) if self._h is None else self._rescaled(self._h, self._norms, g)
+        assert self.last is not None
+        return self._curvatures(self.last, g) if self._h is None else self._rescaled(self._h, self._norms, g)
 
     def _rescaled(self, h: Grads, before: Grads, g: Grads) -> Grads:
         """ĥ of a gradient whose norm was ``before`` and is now that of ``g``."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, Unpack
 
 import torch
@@ -11,9 +11,10 @@ from torch import Tensor, nn
 from vadam import curvature, rules
 from vadam.gaussian import FullGaussian
 from vadam.optim import checks
-from vadam.optim.base import Closure, Group, Letters, VariationalOptimizer
+from vadam.optim.base import Closure, Group, VariationalOptimizer
 from vadam.optim.common import Common
 from vadam.optim.estimate import Grads, first_nonfinite
+from vadam.optim.ruled import Letters
 from vadam.optim.sample import Sample
 from vadam.optim.snapshot import names
 
@@ -144,8 +145,8 @@ class FullVON(VariationalOptimizer):
             )
         return group, params, rules.full_von.State(mu, S), scale
 
-    def _deviations(self, sample: Sample) -> Iterator[Tensor]:
-        """θ − μ = L⁻ᵀ ε, where L Lᵀ is the precision."""
+    def _perturb(self, sample: Sample) -> None:
+        """θ = μ + L⁻ᵀ ε, where L Lᵀ is the precision."""
         _, params, state, scale = self._flat()
         factor, failed = torch.linalg.cholesky_ex(rules.full_von.precision(state, **scale))
         if failed:
@@ -153,9 +154,16 @@ class FullVON(VariationalOptimizer):
                 "the precision is no longer positive definite: the loss has negative curvature here. Raise beta (slower curvature) "
                 "or prior_precision, or use VOGN, whose curvature is never negative"
             )
-        eps = torch.cat([x.flatten() for x in self._noise(sample)])
+        noise = self._noise(sample)
+        eps = torch.cat([noise[p].flatten() for p in params])
         deviation = torch.linalg.solve_triangular(factor.mT, eps.unsqueeze(1), upper=True).squeeze(1)
-        return iter(_split(deviation, params))
+        of = dict(zip(params, _split(deviation, params), strict=True))
+
+        def shift(i: int, theta: Tensor, sign: float) -> None:
+            piece = sample.pieces[i]
+            theta.add_(piece.vector([of[p] for p in piece.params]), alpha=sign)
+
+        sample.perturb(shift)
 
     def _update(self, g: Grads, h: Grads) -> None:
         first = next(p for _, p in self._sampled())
@@ -168,7 +176,7 @@ class FullVON(VariationalOptimizer):
         else:
             super()._update(g, {p: h.get(p, g[p]) for p in g})
 
-    def _apply(self, g: Grads, h: Grads) -> None:
+    def _apply(self, g: Grads, h: Grads, last: Sample | None) -> None:
         group, params, state, scale = self._flat()
         rates = self._letters(group).rates
         flat = torch.cat([g[p].flatten() if p in g else torch.zeros_like(p).flatten() for p in params])
@@ -176,7 +184,7 @@ class FullVON(VariationalOptimizer):
         state.S.copy_(new.S)
         for p, mu in zip(params, _split(new.mu, params), strict=True):
             p.copy_(mu)
-        super()._apply({p: x for p, x in g.items() if all(p is not q for q in params)}, h)
+        super()._apply({p: x for p, x in g.items() if all(p is not q for q in params)}, h, last)
 
     @torch.no_grad()
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
@@ -193,7 +201,7 @@ class FullVON(VariationalOptimizer):
 
     def _check_same_kind(self, state_dict: dict[str, Any]) -> None:
         shapes = [set(state) for state in state_dict["state"].values()]
-        if any(keys not in ({"S"}, {"m", "s", "step"}) for keys in shapes):
+        if any(keys not in ({"S"}, {"m", "s", "s0", "gamma1_t", "gamma2_t"}) for keys in shapes):
             raise ValueError("this checkpoint is not of a FullVON")
 
 

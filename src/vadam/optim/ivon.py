@@ -7,9 +7,10 @@ from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
-from vadam.optim.base import Group, Letters
+from vadam.optim.base import Group
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
+from vadam.optim.ruled import Letters
 
 
 class IVON(Reparameterised):

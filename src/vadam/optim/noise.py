@@ -1,58 +1,45 @@
-"""Standard normal noise that depends on a seed and the layout of the weights, on nothing else.
+"""Standard normal noise that depends on a seed and on how the weights are packed, on nothing else.
 
-The weights, laid end to end, are cut into blocks of ``BLOCK``; block b is filled from its own stream, seeded by (seed, b). The blocks
-are filled on all of torch's threads, in any order, and the numbers do not depend on how many threads there are (on the CPU torch's
-generator takes 32 bits of a seed: two blocks in four billion are the same). Whoever knows the
-seed can draw the same noise again, so an estimator that needs ε after the backward pass does not have to keep it.
+Block b of piece i of the weights is filled from the stream (i, b) of the seed. The numbers do not depend on how many threads
+fill it, and whoever knows the seed can draw them again: an estimator that needs ε after the backward pass does not have to keep it.
 """
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
-BLOCK = 1 << 17
-_MIX = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio: neighbouring blocks and seeds give unrelated streams
+from vadam import counter
+from vadam.optim import fast_noise
+from vadam.optim.kernels import Chunked, Compiled, gaussian_
+from vadam.optim.pieces import Piece
+
+BLOCK = 1 << 19  # weights whose noise is drawn at a time: few calls, and it stays in the cache until it is used
 
 
-def standard_normal(like: Sequence[Tensor], seed: int) -> list[Tensor]:
-    """A tensor of independent N(0, 1) numbers for each of ``like``, of its shape, dtype and device."""
-    noise = [torch.empty_like(x, memory_format=torch.contiguous_format) for x in like]
-    blocks: list[list[Tensor]] = [[]]
-    room = BLOCK
-    for x in noise:
-        flat = x.view(-1)
-        while flat.numel():
-            blocks[-1].append(flat[:room])
-            flat, room = flat[room:], room - min(room, flat.numel())
-            if room == 0:
-                blocks.append([])
-                room = BLOCK
-    fill = [_filler(block, (seed + b * _MIX) % (1 << 63)) for b, block in enumerate(blocks) if block]
-    if len(fill) == 1 or torch.get_num_threads() == 1:
-        for f in fill:
-            f()
-    else:
-        list(_pool(torch.get_num_threads()).map(lambda f: f(), fill))
-    return noise
+def blocks(piece: Piece, seed: int, stream: int, run: Chunked | Compiled) -> Iterator[tuple[slice, Tensor]]:
+    """Independent N(0, 1) numbers for the weights of a piece, block by block; a block is overwritten by the next.
+
+    Where arithmetic is compiled they are drawn by numba, if there is one.
+    """
+    size, dtype, device = piece.size, piece.dtype, piece.params[0].device
+    fast = isinstance(run, Compiled) and dtype == torch.float32 and device.type == "cpu" and fast_noise.available()
+    room = torch.empty(min(BLOCK, size + size % 2), dtype=dtype, device=device)
+    keys = counter.keys([seed], [(stream << 32) + b for b in range(-(-size // BLOCK))])[:, 0].to(device)
+    for key, start in zip(keys, range(0, size, BLOCK), strict=True):
+        length = min(BLOCK, size - start)
+        half = (length + 1) // 2
+        if fast:
+            fast_noise.fill(room[:half], room[half : 2 * half], key)
+        else:
+            run(gaussian_, None, [_positions(device)[:half], room[:half], room[half : 2 * half]], key)
+        yield slice(start, start + length), room[:length]
 
 
-def _filler(block: list[Tensor], seed: int) -> Callable[[], None]:
-    def fill() -> None:
-        generators: dict[torch.device, torch.Generator] = {}
-        for x in block:
-            if x.device not in generators:
-                generators[x.device] = torch.Generator(x.device).manual_seed(seed)
-            x.normal_(generator=generators[x.device])
-
-    return fill
-
-
-@lru_cache(maxsize=1)
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="vadam-noise")
+@lru_cache(maxsize=8)
+def _positions(device: torch.device) -> Tensor:
+    return torch.arange(BLOCK // 2, dtype=torch.int32, device=device)
 
 
 def draw_seed(generator: torch.Generator | None) -> int:

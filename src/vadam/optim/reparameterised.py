@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from vadam import curvature
+import torch
+
 from vadam.optim.base import VariationalOptimizer
-from vadam.optim.distributed import LocalGradients, several_ranks
+from vadam.optim.distributed import LocalGradients, several_ranks, sharded_like
 from vadam.optim.estimate import Grads
+from vadam.optim.kernels import reparameterised_
 from vadam.optim.sample import Sample
 
 
@@ -24,10 +26,17 @@ class Reparameterised(VariationalOptimizer):
         return super()._curvatures(sample, points) | self._products(sample, grads)
 
     def _products(self, sample: Sample, grads: Grads) -> Grads:
-        h = {}
-        for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
-            if p in grads:
-                h[p] = curvature.reparameterised(grads[p].to(eps.dtype), eps, self._sampling_precision(group, p))
+        h: Grads = {}
+        for i, piece in enumerate(sample.pieces):
+            if any(p in grads for p in piece.params):
+                g = piece.vector([grads[p] if p in grads else torch.zeros_like(p) for p in piece.params])
+                products = torch.empty_like(g)
+                rule, *letters = self._precision_letters(piece)
+                vectors = [products, g, *self._vectors(piece)]
+                for part, eps in self._noise_of(sample, i):
+                    self._run(reparameterised_, rule, [eps, *(x[part] for x in vectors)], *letters, sample.sign)
+                split = zip(piece.params, piece.split(products), strict=True)
+                h |= {p: sharded_like(p, x) for p, x in split if p in grads}
         return h
 
     def _open_sample(self, how: str) -> None:

@@ -9,7 +9,6 @@ import torch
 from torch.optim import Optimizer
 
 from vadam.optim import checks
-from vadam.optim.sample import storage_dtype
 
 _EXTRA = "vadam"
 
@@ -72,8 +71,8 @@ class Resumable(Optimizer):
             for name, value in (
                 state_dict["state"].get(index, {}).items()
             ):  # torch has cast these to the parameter's dtype
-                if name != "step" and storage_dtype(p) != p.dtype:
-                    self.state[p][name] = value.detach().to(p.device, storage_dtype(p), copy=True)
+                if isinstance(value, torch.Tensor) and value.dtype != self.state[p][name].dtype:
+                    self.state[p][name] = value.detach().to(self.state[p][name].device, copy=True)
         if _EXTRA in state_dict:
             self.skipped_steps = state_dict[_EXTRA]["skipped_steps"]
             _generator(self.generator).set_state(state_dict[_EXTRA]["rng_state"].cpu())
@@ -87,7 +86,7 @@ class Resumable(Optimizer):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
             group = {**self.defaults, **ours, **theirs}
-            wanted = {"step" if name == "t" else name for name in self._language(group).rule.State._fields[1:]}
+            wanted = set(self._language(group).rule.State._fields[1:])
             for index in theirs["params"]:
                 found = set(state_dict["state"].get(index, wanted))
                 if not wanted <= found:

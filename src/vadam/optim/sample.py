@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
+
+from vadam.optim.distributed import local, sharded_like
+
+if TYPE_CHECKING:
+    from vadam.optim.pieces import Piece
+
+
+Shift = Callable[[int, Tensor, float], None]
 
 
 def storage_dtype(p: Tensor) -> torch.dtype:
@@ -34,34 +42,56 @@ class Sample:
         self,
         seed: int,
         sign: float,
-        drawn: list[tuple[dict[str, Any], Tensor]],
+        pieces: list[Piece],
         watched: list[Tensor],
         unpaired_before: int | None = None,
     ) -> None:
-        self.seed, self.sign, self.drawn = seed, sign, drawn
-        self.params = [p for _, p in drawn]
+        self.seed, self.sign, self.pieces = seed, sign, pieces
+        self.params = [p for piece in pieces for p in piece.params]
         self.unpaired_before = unpaired_before
-        self.means: list[Tensor] = []
+        self.means: list[Tensor | None] = []  # of the pieces that have been perturbed; None where it is not stored
         self.norms: dict[Tensor, Tensor] | None = (
             None  # of the gradients when the backward pass ended, where that is known
         )
         self._before = [GradientMark(p) for p in watched]
 
-    def perturb(self, deviations: Iterable[Tensor]) -> None:
-        """θ = μ + deviation, in place."""
-        for p, deviation in zip(self.params, deviations, strict=True):
-            self.means.append(p.detach().clone())
-            p.add_(deviation) if p.dtype == deviation.dtype else p.copy_(deviation.add_(p))
+    def perturb(self, shift: Shift, *, store_mean: bool = True) -> None:
+        """θ = μ + deviation, in place: ``shift(i, vector, sign)`` adds ± the deviation of piece i to a vector."""
+        self._shift = shift
+        for i, piece in enumerate(self.pieces):
+            theta = piece.vector(piece.params)
+            stored = store_mean or piece.dtype != piece.params[0].dtype  # half-precision weights would not come back
+            self.means.append(theta.clone() if stored else None)
+            shift(i, theta, 1.0)
+            piece.write(theta, piece.params)
 
     @torch.no_grad()
     def restore(self) -> None:
-        """θ = μ, bit for bit. Interrupted, it can be called again."""
-        for p, mean in zip(self.params, self.means, strict=False):
-            p.copy_(mean)
-        self.means = []
+        """θ = μ: bit for bit where the mean was stored, and then, interrupted, it can be called again."""
+        while self.means:
+            piece = self.pieces[len(self.means) - 1]
+            mean = self._mean(len(self.means) - 1)
+            torch._foreach_copy_([local(p.detach()) for p in piece.params], piece.split(mean))
+            self.means.pop()
 
+    @torch.no_grad()
     def mean_of(self, p: Tensor) -> Tensor | None:
-        return next((mean for q, mean in zip(self.params, self.means, strict=False) if q is p), None)
+        """Of one parameter, in its own shape and dtype; None while it holds its mean."""
+        for i, piece in enumerate(self.pieces[: len(self.means)]):
+            for q, mean in zip(
+                piece.params, piece.split(self._mean(i)) if p in set(piece.params) else (), strict=False
+            ):
+                if q is p:
+                    return sharded_like(p, mean.to(p.dtype))
+        return None
+
+    def _mean(self, i: int) -> Tensor:
+        stored = self.means[i]
+        if stored is not None:
+            return stored
+        theta = self.pieces[i].vector(self.pieces[i].params).clone()
+        self._shift(i, theta, -1.0)
+        return theta
 
     def has_new_gradient(self) -> bool:
         return any(mark.is_outdated() for mark in self._before)

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim.distributed import unwrapped
+from vadam.optim.distributed import unwrapped, whole
 
 if TYPE_CHECKING:
     from vadam.optim.base import VariationalOptimizer
@@ -30,17 +30,17 @@ def names(opt: VariationalOptimizer, model: nn.Module | None = None) -> dict[int
 
 @torch.no_grad()
 def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
-    """q as it is now; weights that are not sampled are points."""
+    """q as it is now, whole on every rank; weights that are not sampled are points."""
     name = names(opt, model)
     mean, precision, prior, point = {}, {}, {}, {}
     for group in opt.param_groups:
         for p in group["params"]:
             held = None if opt._sample is None else opt._sample.mean_of(p)
-            mu = (p.detach() if held is None else held).clone()
+            mu = whole(p.detach() if held is None else held).clone()
             if group["deterministic"] or not p.requires_grad:
                 point[name[id(p)]] = mu
             else:
-                mean[name[id(p)]], precision[name[id(p)]] = mu, opt._precision(group, p).clone()
+                mean[name[id(p)]], precision[name[id(p)]] = mu, whole(opt._precision(group, p)).clone()
                 if "prior_precision" in group:
                     prior[name[id(p)]] = group["prior_precision"]
     return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior or None)

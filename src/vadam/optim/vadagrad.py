@@ -7,8 +7,9 @@ from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim import checks
-from vadam.optim.base import Group, Letters, VariationalOptimizer
+from vadam.optim.base import Group, VariationalOptimizer
 from vadam.optim.common import Common
+from vadam.optim.ruled import Letters
 
 
 class VadaGrad(VariationalOptimizer):

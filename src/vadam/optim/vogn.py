@@ -8,7 +8,7 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 
 from vadam import curvature, rules
-from vadam.optim.distributed import unwrapped
+from vadam.optim.distributed import is_sharded, unwrapped
 from vadam.optim.estimate import Grads
 from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.sample import Sample
@@ -40,6 +40,11 @@ class VOGN(NewtonOptimizer):
 
     def attach(self, model: nn.Module) -> VOGN:
         """As for every optimizer; here it also puts the hooks on the layers that record per-example squares."""
+        if any(is_sharded(p) for p in model.parameters()):
+            raise ValueError(
+                "attach(): VOGN's per-example squares need the layers whole, and FSDP2 shards them: use DistributedDataParallel, or "
+                "Vadam, which is sharded"
+            )
         super().attach(model)
         sampled: list[Any] = [p for _, p in self._sampled()]
         points: list[Any] = self._points()

@@ -11,11 +11,13 @@ from torch import Tensor
 from vadam import curvature as curvatures
 from vadam import rules
 from vadam.optim import checks
-from vadam.optim.base import Closure, Group, Letters
+from vadam.optim.base import Closure, Group
 from vadam.optim.common import Common
+from vadam.optim.distributed import whole
 from vadam.optim.estimate import Grads
 from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.reparameterised import Reparameterised
+from vadam.optim.ruled import Letters
 from vadam.optim.sample import Sample
 
 
@@ -163,22 +165,24 @@ class VON(Reparameterised, NewtonOptimizer):
         for sample, value in drawn:
             others = [v for s, v in drawn if s.seed != sample.seed]
             centred = value - sum(others) / len(others) if others else value
-            for (group, p), eps in zip(sample.drawn, self._noise(sample), strict=True):
-                precision = self._sampling_precision(group, p)
+            noise = self._noise(sample)
+            for group, p in self._sampled():
+                precision, eps = self._sampling_precision(group, p), noise[p]
                 g[p] += curvatures.score_gradient(centred, eps, precision) / len(drawn)
                 h[p] += curvatures.score_curvature(centred, eps, precision) / len(drawn)
         self._update(g, h)
         return sum(value for _, value in drawn) / len(drawn)
 
-    def _apply(self, g: Grads, h: Grads) -> None:
+    def _apply(self, g: Grads, h: Grads, last: Sample | None) -> None:
         """With the largest β, as a fraction of what was asked for, that keeps every precision positive."""
         self._shortened = 1.0
         for group, p in self._sampled():
             if p in g:
                 _, _, tempered, rates = self._letters(group)
                 s, beta = self._state(group, p, p).s, rates["beta"]
-                if beta > 0:
-                    feasible = rules.von.feasible_beta(s, h[p].to(s.dtype), beta=beta, delta=self.backtrack, **tempered)
+                if beta > 0 and s.numel():
+                    curvature = whole(h[p]).to(s.dtype)  # one β for all shards
+                    feasible = rules.von.feasible_beta(whole(s), curvature, beta=beta, delta=self.backtrack, **tempered)
                     self._shortened = min(self._shortened, float(feasible) / beta)
-        super()._apply(g, h)
+        super()._apply(g, h, last)
         self._shortened = 1.0

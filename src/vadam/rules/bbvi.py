@@ -25,13 +25,14 @@ class State(NamedTuple):
     s_mu: Tensor
     m_rho: Tensor
     s_rho: Tensor
-    t: Scalar
+    gamma1_t: Scalar
+    gamma2_t: Scalar
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
     sigma = (torch.zeros_like(mu) + init_precision).rsqrt()
     zero = torch.zeros_like(mu)
-    return State(mu, sigma + torch.log(-torch.expm1(-sigma)), zero, zero.clone(), zero.clone(), zero.clone(), 0.0)
+    return State(mu, sigma + torch.log(-torch.expm1(-sigma)), zero, zero.clone(), zero.clone(), zero.clone(), 1.0, 1.0)
 
 
 def precision(state: State, *, N: Scalar, lam: Scalar) -> Tensor:
@@ -50,8 +51,8 @@ def update(
     lam: Scalar,
     eps: Scalar = 1e-8,
 ) -> State:
-    mu, rho, m_mu, s_mu, m_rho, s_rho, t = state
-    t = t + 1
+    mu, rho, m_mu, s_mu, m_rho, s_rho, gamma1_t, gamma2_t = state
+    gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     sigma = softplus(rho)
     g_mu = g + lam / N * mu
     g_sigma = h * sigma + (lam * sigma - 1 / sigma) / N
@@ -59,6 +60,6 @@ def update(
 
     m_mu, s_mu = gamma1 * m_mu + (1 - gamma1) * g_mu, gamma2 * s_mu + (1 - gamma2) * g_mu**2
     m_rho, s_rho = gamma1 * m_rho + (1 - gamma1) * g_rho, gamma2 * s_rho + (1 - gamma2) * g_rho**2
-    mu = mu - alpha * (m_mu / (1 - gamma1**t)) / ((s_mu / (1 - gamma2**t)).sqrt() + eps)
-    rho = rho - alpha * (m_rho / (1 - gamma1**t)) / ((s_rho / (1 - gamma2**t)).sqrt() + eps)
-    return State(mu, rho, m_mu, s_mu, m_rho, s_rho, t)
+    mu = mu - alpha * (m_mu / (1 - gamma1_t)) / ((s_mu / (1 - gamma2_t)).sqrt() + eps)
+    rho = rho - alpha * (m_rho / (1 - gamma1_t)) / ((s_rho / (1 - gamma2_t)).sqrt() + eps)
+    return State(mu, rho, m_mu, s_mu, m_rho, s_rho, gamma1_t, gamma2_t)

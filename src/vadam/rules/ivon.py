@@ -21,11 +21,11 @@ class State(NamedTuple):
     mu: Tensor
     m: Tensor
     s: Tensor
-    t: Scalar
+    beta1_t: Scalar
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
-    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu) + (init_precision - lam) / N, 0.0)
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu) + (init_precision - lam) / N, 1.0)
 
 
 def precision(state: State, *, N: Scalar, lam: Scalar) -> Tensor:
@@ -44,10 +44,10 @@ def update(
     lam: Scalar,
     xi: float = float("inf"),
 ) -> State:
-    mu, m, s, t = state
-    t = t + 1
+    mu, m, s, beta1_t = state
+    beta1_t = beta1 * beta1_t
     m = beta1 * m + (1 - beta1) * g
     s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * (s - h) ** 2 / (s + lam / N)
-    step = (m / (1 - beta1**t) + lam / N * mu) / (s + lam / N)
+    step = (m / (1 - beta1_t) + lam / N * mu) / (s + lam / N)
     mu = mu - alpha * step.clamp(-xi, xi)
-    return State(mu, m, s, t)
+    return State(mu, m, s, beta1_t)

@@ -9,6 +9,8 @@
 The paper starts s at (init_precision − λ)/N. That start is kept apart, as the number s₀ ← (1 − τ(1 − γ₂)) s₀: it belongs
 to the precision, but not to ŝ. The correction divides by 1 − γ₂ᵗ because an average that starts at zero is too small at
 first; a start that is not zero it would multiply by 1/(1 − γ₂), and for thousands of iterations there would be no step.
+
+γ₁ᵗ and γ₂ᵗ are kept as running products: right also where a schedule changes γ, and cheaper than a power for every weight.
 """
 
 from typing import NamedTuple
@@ -24,11 +26,12 @@ class State(NamedTuple):
     m: Tensor
     s: Tensor
     s0: Scalar
-    t: Scalar
+    gamma1_t: Scalar
+    gamma2_t: Scalar
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
-    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), (init_precision - lam) / N, 0.0)
+    return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), (init_precision - lam) / N, 1.0, 1.0)
 
 
 def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
@@ -47,11 +50,11 @@ def update(
     lam: Scalar,
     tau: Scalar = 1.0,
 ) -> State:
-    mu, m, s, s0, t = state
-    t = t + 1
+    mu, m, s, s0, gamma1_t, gamma2_t = state
     m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * mu)
     s = (1 - tau * (1 - gamma2)) * s + (1 - gamma2) * h
     s0 = (1 - tau * (1 - gamma2)) * s0
-    m_hat, s_hat = m / (1 - gamma1**t), s / (1 - gamma2**t)
+    gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
+    m_hat, s_hat = m / (1 - gamma1_t), s / (1 - gamma2_t)
     mu = mu - alpha * m_hat / (s_hat.sqrt() + tau * lam / N)
-    return State(mu, m, s, s0, t)
+    return State(mu, m, s, s0, gamma1_t, gamma2_t)

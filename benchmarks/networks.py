@@ -1,0 +1,62 @@
+"""The networks on which everything is timed."""
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+def mlp() -> tuple[nn.Module, Tensor]:
+    """784-400-400-10, batch 128."""
+    layers = [nn.Linear(784, 400), nn.ReLU(), nn.Linear(400, 400), nn.ReLU(), nn.Linear(400, 10)]
+    return nn.Sequential(*layers), torch.randn(128, 784)
+
+
+def cnn() -> tuple[nn.Module, Tensor]:
+    """28x28 images, conv 3x3 of 32 and 64 channels, each with pooling, then 128-10; batch 128."""
+    features = [nn.Conv2d(1, 32, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+    features += [nn.Conv2d(32, 64, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
+    return nn.Sequential(*features, nn.Linear(3136, 128), nn.ReLU(), nn.Linear(128, 10)), torch.randn(128, 1, 28, 28)
+
+
+class Block(nn.Module):
+    def __init__(self, width: int, heads: int):
+        super().__init__()
+        self.norm1, self.norm2, self.heads = nn.LayerNorm(width), nn.LayerNorm(width), heads
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (t.unflatten(-1, (self.heads, -1)).transpose(1, 2) for t in self.qkv(self.norm1(x)).chunk(3, -1))
+        x = x + self.out(F.scaled_dot_product_attention(q, k, v).transpose(1, 2).flatten(2))
+        return x + self.mlp(self.norm2(x))
+
+
+class Transformer(nn.Module):
+    def __init__(self, width: int = 128):
+        super().__init__()
+        self.embed, self.blocks = nn.Embedding(1000, width), nn.Sequential(Block(width, 4), Block(width, 4))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, 10)
+
+    def forward(self, index: Tensor) -> Tensor:
+        return self.head(self.norm(self.blocks(self.embed(index))).mean(1))
+
+
+def transformer() -> tuple[nn.Module, Tensor]:
+    """2 blocks of width 128 with 4 heads, 1000 words, 64 positions; batch 32."""
+    return Transformer(), torch.randint(0, 1000, (32, 64))
+
+
+MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
+
+
+def resnet18_shapes() -> list[tuple[int, ...]]:
+    """The 62 tensors of a ResNet-18, 11.7 million weights."""
+    shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
+    for inputs, outputs in ((64, 64), (64, 128), (128, 256), (256, 512)):
+        for first in (inputs, outputs):
+            shapes += [(outputs, first, 3, 3), (outputs,), (outputs,), (outputs, outputs, 3, 3), (outputs,), (outputs,)]
+            if first != outputs:
+                shapes += [(outputs, first, 1, 1), (outputs,), (outputs,)]
+    return [*shapes, (1000, 512), (1000,)]

@@ -1,0 +1,316 @@
+"""What a training step costs, and the optimizer's own work in it, against Adam and peers, in one run.
+
+    python -m benchmarks.step [--repeats 20] [--threads 2] [--only networks|work|growth] [--out benchmarks/results/step.json]
+
+Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam.
+The work alone is what there is besides forward and backward: drawing weights, restoring the mean, updating, on the tensors of a
+ResNet-18. Peers that are not installed are left out: pip install ivon-opt posteriors.
+"""
+
+import argparse
+import os
+import statistics
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+import vadam
+from benchmarks.networks import MODELS, resnet18_shapes
+from benchmarks.timing import exponent, ratio, seconds, write
+
+N = 50_000
+BARS = {"mlp": 1.5, "cnn": 1.1, "transformer": 1.1}
+Step = Callable[[], object]
+FAMILY: dict[str, Callable[..., vadam.VariationalOptimizer]] = {
+    "Vadam": partial(vadam.Vadam, num_data=N),
+    "Vprop": partial(vadam.Vprop, num_data=N),
+    "VadaGrad": vadam.VadaGrad,
+    "BBVI": partial(vadam.BBVI, num_data=N),
+    "IVON": partial(vadam.IVON, num_data=N),
+    "VOGN": partial(vadam.VOGN, num_data=N),
+}
+
+
+class AuthorsVadam(torch.optim.Optimizer):
+    """Fig. 1 as a loop over tensors: draw, shift, differentiate, put back, update; the samples by new tensors."""
+
+    def __init__(self, params: Any) -> None:
+        super().__init__(params, {})
+        for p in self.param_groups[0]["params"]:
+            self.state[p] = {"m": torch.zeros_like(p), "s": torch.zeros_like(p), "t": 0}
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], object]) -> None:
+        params = self.param_groups[0]["params"]
+        means = [p.data for p in params]
+        for p, mu in zip(params, means, strict=True):
+            p.data = torch.normal(mu, (N * self.state[p]["s"] + 1.0).rsqrt())
+        with torch.enable_grad():
+            closure()
+        for p, mu in zip(params, means, strict=True):
+            p.data = mu
+            state = self.state[p]
+            state["t"] += 1
+            state["m"].mul_(0.9).add_(p.grad + 1.0 / N * mu, alpha=0.1)
+            state["s"].mul_(0.999).addcmul_(p.grad, p.grad, value=0.001)
+            numerator = state["m"] / (1 - 0.9 ** state["t"])
+            denominator = (state["s"] / (1 - 0.999 ** state["t"])).sqrt() + 1.0 / N
+            p.data.addcdiv_(numerator, denominator, value=-1e-3)
+
+
+class StochasticLinear(nn.Module):
+    """Bayes by backprop: the layer draws its weights, autograd differentiates through the draw."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.mu = nn.ParameterList([linear.weight.detach().clone(), linear.bias.detach().clone()])
+        self.rho = nn.ParameterList([torch.full_like(p, -5.0) for p in self.mu])
+
+    def forward(self, x: Tensor) -> Tensor:
+        weight, bias = (mu + F.softplus(r) * torch.randn_like(mu) for mu, r in zip(self.mu, self.rho, strict=True))
+        return F.linear(x, weight, bias)
+
+
+# One training step on a network --------------------------------------------------------------------------------------
+
+
+def training(name: str, method: str) -> Step:
+    torch.manual_seed(0)
+    model, x = MODELS[name]()
+    y = torch.randint(0, 10, (len(x),))
+
+    def backward() -> Tensor:
+        optimizer.zero_grad()
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        return loss
+
+    if method.startswith("Adam"):
+        optimizer: Any = torch.optim.Adam(model.parameters(), **{method.split()[1]: True})
+        return lambda: (backward(), optimizer.step())
+    if method == "BBVI, stochastic layers":
+        if name != "mlp":
+            raise NotImplementedError("stochastic layers are written for the MLP")
+        model = nn.Sequential(*(StochasticLinear(m) if isinstance(m, nn.Linear) else m for m in model))
+        optimizer = torch.optim.Adam(model.parameters(), fused=True)
+        return lambda: (backward(), optimizer.step())
+    if method == "ivon-opt":
+        import ivon
+
+        optimizer = ivon.IVON(model.parameters(), lr=0.1, ess=N)
+
+        def step() -> None:
+            with optimizer.sampled_params(train=True):
+                backward()
+            optimizer.step()
+
+        return step
+    if method == "authors' Vadam":
+        optimizer = AuthorsVadam(model.parameters())
+        return lambda: optimizer.step(backward)
+    family, _, compiled = method.partition(", ")
+    optimizer = FAMILY[family](model.parameters(), compile=bool(compiled)).attach(model)
+    return lambda: (backward(), optimizer.step())
+
+
+NETWORK_METHODS = [
+    "Adam fused",
+    "Adam foreach",
+    "Vadam",
+    "Vadam, compiled",
+    "Vprop, compiled",
+    "IVON, compiled",
+    "VOGN, compiled",
+    "ivon-opt",
+    "authors' Vadam",
+    "BBVI, stochastic layers",
+]
+
+
+# The optimizer's own work -------------------------------------------------------------------------------------------
+
+
+def weights(shapes: list[tuple[int, ...]]) -> list[nn.Parameter]:
+    generator = torch.Generator().manual_seed(0)
+    params = [nn.Parameter(0.05 * torch.randn(shape, generator=generator)) for shape in shapes]
+    for p in params:
+        p.grad = 1e-3 * torch.randn(p.shape, generator=generator)
+    return params
+
+
+def work(method: str, shapes: list[tuple[int, ...]], **options: Any) -> Step:
+    """Draw, restore and update with gradients that are already there."""
+    params = weights(shapes)
+    if method.startswith("Adam"):
+        return torch.optim.Adam(params, **{method.split()[1]: True}).step
+    if method == "ivon-opt":
+        import ivon
+
+        peer: Any = ivon.IVON(params, lr=0.1, ess=N)
+
+        def step() -> None:
+            with peer.sampled_params(train=True):
+                pass
+            peer.step()
+
+        return step
+    if method == "authors' Vadam":
+        return partial(AuthorsVadam(params).step, lambda: None)
+    if method == "posteriors vi.diag":
+        return posteriors_step(params)
+    family, *flags = method.split(", ")
+    extra = {"compile": "compiled" in flags, "store_mean": "no stored mean" not in flags}
+    optimizer = FAMILY[family](params, **extra, **options)
+    samples = optimizer.samples
+
+    def ours() -> None:
+        for _ in range(samples):
+            with optimizer.sampled_params():
+                for p in params:
+                    p.grad.mul_(1.0) if p is params[-1] else None  # type: ignore[union-attr]  # a gradient was taken
+        optimizer.step()
+
+    return ours
+
+
+def posteriors_step(params: list[nn.Parameter]) -> Step:
+    import posteriors
+    import torchopt
+
+    tree = {str(i): p.detach() for i, p in enumerate(params)}
+    grads = {str(i): p.grad for i, p in enumerate(params)}
+
+    def log_posterior(weights: dict[str, Tensor], batch: object) -> tuple[Tensor, Tensor]:
+        return sum((weights[k] * grads[k]).sum() for k in weights), torch.empty(0)  # a loss whose gradient is given
+
+    transform = posteriors.vi.diag.build(log_posterior, torchopt.adam(lr=1e-3), n_samples=1)
+    state = [transform.init(tree)]
+
+    def step() -> None:
+        state[0], _ = transform.update(state[0], None)
+
+    return step
+
+
+WORK_METHODS = [
+    "Adam fused",
+    "Adam foreach",
+    "Vadam",
+    "Vadam, compiled",
+    "Vadam, compiled, no stored mean",
+    "Vprop, compiled",
+    "VadaGrad, compiled",
+    "BBVI, compiled",
+    "IVON, compiled",
+    "ivon-opt",
+    "authors' Vadam",
+    "posteriors vi.diag",
+]
+
+
+# Tables --------------------------------------------------------------------------------------------------------------
+
+
+def usable(make: Callable[[str], Step], methods: list[str]) -> dict[str, Step]:
+    steps: dict[str, Step] = {}
+    for name in methods:
+        try:
+            steps[name] = make(name)
+            steps[name]()
+        except (ImportError, NotImplementedError) as reason:
+            steps.pop(name, None)
+            print(f"  no {name}: {reason}")
+    return steps
+
+
+def table(steps: dict[str, Step], repeats: int) -> dict[str, dict[str, float]]:
+    seconds(steps, 2)
+    times = seconds(steps, repeats)
+    rows = {}
+    print(f"  {'':34} {'ms':>9} {'x fused Adam':>12}")
+    for name, found in times.items():
+        rows[name] = {
+            "ms": round(1000 * statistics.median(found), 3),
+            "ratio": round(ratio(found, times["Adam fused"]), 3),
+        }
+        print(f"  {name:34} {rows[name]['ms']:9.2f} {rows[name]['ratio']:12.2f}", flush=True)
+    return rows
+
+
+def networks(repeats: int) -> dict[str, Any]:
+    results = {}
+    for name, make in MODELS.items():
+        print(f"\na training step, {name}: {make.__doc__}")
+        results[name] = table(usable(partial(training, name), NETWORK_METHODS), repeats)
+        print(f"  bar for Vadam: {BARS[name]} x")
+    return results
+
+
+def alone(repeats: int) -> dict[str, Any]:
+    shapes = resnet18_shapes()
+    print(
+        f"\nthe optimizer's work alone: {sum(torch.Size(s).numel() for s in shapes)} weights in {len(shapes)} tensors"
+    )
+    rows = table(usable(lambda name: work(name, shapes), WORK_METHODS), repeats)
+    best = rows["Vadam, compiled"]["ms"]
+    if "ivon-opt" in rows:
+        print(f"  Vadam against ivon-opt: {rows['ivon-opt']['ms'] / best:.1f} x faster (bar 15)")
+    print(f"  Vadam against fused Adam: {rows['Vadam, compiled']['ratio']:.2f} x (bar 6)")
+    return rows
+
+
+def growth(repeats: int) -> dict[str, Any]:
+    """How the work grows: with weights, tensors, samples and threads."""
+    results: dict[str, Any] = {}
+    methods = ["Adam fused", "Vadam", "Vadam, compiled"]
+    axes: dict[str, dict[int, Callable[[str], Step]]] = {
+        "weights": {n: partial(work, shapes=[(n,)]) for n in (10**3, 10**4, 10**5, 10**6, 10**7, 10**8)},
+        "tensors": {n: partial(work, shapes=[(10_000,)] * n) for n in (10, 30, 100, 300, 1000)},
+        "samples": {S: partial(work, shapes=resnet18_shapes(), samples=S) for S in (1, 4, 16, 64)},
+    }
+    for axis, points in axes.items():
+        print(f"\ngrowth with {axis}, ms")
+        print("  " + " " * 18 + "".join(f"{n:>12}" for n in points) + "    exponent")
+        results[axis] = {}
+        for method in methods:
+            if axis == "samples" and method.startswith("Adam"):
+                continue
+            times = {}
+            for n, make in points.items():
+                found = seconds({method: make(method)}, max(3, repeats // 4) if n < 10**8 else 2)
+                times[n] = round(1000 * statistics.median(found[method]), 3)
+            slope = round(exponent(list(times), list(times.values())), 2)
+            results[axis][method] = {"ms": times, "exponent": slope}
+            print(f"  {method:18}" + "".join(f"{t:12.2f}" for t in times.values()) + f"{slope:12.2f}", flush=True)
+    print("\nthreads, ms, 11.7 million weights")
+    before, results["threads"] = torch.get_num_threads(), {}
+    for threads in range(1, (os.cpu_count() or 1) + 1):
+        torch.set_num_threads(threads)
+        found = seconds({method: work(method, resnet18_shapes()) for method in methods}, repeats)
+        results["threads"][threads] = {m: round(1000 * statistics.median(t), 3) for m, t in found.items()}
+        print(f"  {threads}: {results['threads'][threads]}", flush=True)
+    torch.set_num_threads(before)
+    return results
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--only", choices=["networks", "work", "growth"])
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/step.json"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    parts = {"networks": networks, "work": alone, "growth": growth}
+    chosen = {name: part for name, part in parts.items() if arguments.only in (None, name)}
+    results = {name: part(arguments.repeats) for name, part in chosen.items()}
+    write(arguments.out, results, threads=arguments.threads, repeats=arguments.repeats)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,57 @@
+"""Times as ratios: everything that is compared takes turns in one process."""
+
+import json
+import math
+import os
+import platform
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+
+def seconds(steps: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+    """Times in rounds, all methods taking turns, so that a busy moment of the machine hits them alike."""
+    times: dict[str, list[float]] = {name: [] for name in steps}
+    for _ in range(repeats):
+        for name, step in steps.items():
+            step()  # the caches are still the other method's
+            start = time.perf_counter()
+            step()
+            times[name].append(time.perf_counter() - start)
+    return times
+
+
+def ratio(times: list[float], base: list[float]) -> float:
+    return statistics.median(t / b for t, b in zip(times, base, strict=True))
+
+
+def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
+    """The slope of a straight line through log time against log size."""
+    x, y = [math.log(s) for s in sizes], [math.log(t) for t in times]
+    return statistics.linear_regression(x, y).slope
+
+
+def machine() -> dict[str, object]:
+    cpu = next(
+        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
+        "",
+    )
+    versions = {"python": platform.python_version(), "torch": torch.__version__}
+    return {"cpu": cpu or platform.processor(), "cores": os.cpu_count(), "load": os.getloadavg()[0], **versions}
+
+
+def commit() -> str:
+    found = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
+    return found.stdout.strip() or "unknown"
+
+
+def write(path: Path, results: object, **settings: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    record = {"machine": machine(), "commit": commit(), **settings, "results": results}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"\nwrote {path}")

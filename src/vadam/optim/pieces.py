@@ -1,0 +1,69 @@
+"""The weights as a few long vectors: a large tensor is one by itself, small ones are laid end to end.
+
+An operation on a long vector costs what its memory costs; on a thousand short ones it costs a thousand calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vadam.optim.distributed import local
+from vadam.optim.sample import storage_dtype
+
+SMALL = 1 << 16  # weights of a tensor that is packed with others, at most
+PACK = 1 << 18  # weights of a pack, at most
+
+Group = dict[str, Any]
+
+
+class Piece:
+    """Parameters of one group whose states agree in their ``numbers``, and the rule that trains them."""
+
+    def __init__(self, group: Group, params: list[Tensor], rule: Any, numbers: dict[str, float]) -> None:
+        self.group, self.params, self.rule, self.numbers = group, params, rule, numbers
+        self.dtype = storage_dtype(params[0])
+
+    @property
+    def size(self) -> int:
+        return sum(local(p).numel() for p in self.params)
+
+    def vector(self, tensors: Sequence[Tensor]) -> Tensor:
+        """One tensor for each parameter, end to end: where there is one it is a view, if it can be."""
+        flat = [local(x.detach()).reshape(-1) for x in tensors]
+        return (flat[0] if len(flat) == 1 else torch.cat(flat)).to(self.dtype)
+
+    def write(self, vector: Tensor, tensors: Sequence[Tensor]) -> None:
+        """The other way; nothing is to be done where the vector is a view."""
+        targets = [local(x.detach()) for x in tensors]
+        if len(targets) > 1 or not _is_view(vector, targets[0]):
+            torch._foreach_copy_(targets, self.split(vector))
+
+    def split(self, vector: Tensor) -> list[Tensor]:
+        shards = [local(p) for p in self.params]
+        return [x.view(p.shape) for x, p in zip(vector.split([p.numel() for p in shards]), shards, strict=True)]
+
+
+def _is_view(vector: Tensor, x: Tensor) -> bool:
+    return vector.data_ptr() == x.data_ptr() and vector.dtype == x.dtype
+
+
+def pack(group: Group, rule: Any, weights: Iterable[tuple[Tensor, dict[str, float]]]) -> list[Piece]:
+    """Weights of one group, and the numbers of their states, as pieces: in their order as far as they share a pack."""
+    pieces: list[Piece] = []
+    open_packs: dict[Any, tuple[Piece, int]] = {}
+    for p, numbers in weights:
+        size = local(p).numel()
+        kind = (p.dtype, p.device, *numbers.values())
+        piece, filled = open_packs.get(kind, (None, PACK))
+        if size <= SMALL and piece is not None and filled + size <= PACK:
+            piece.params.append(p)
+            open_packs[kind] = piece, filled + size
+            continue
+        pieces.append(Piece(group, [p], rule, numbers))
+        if size <= SMALL:
+            open_packs[kind] = pieces[-1], size
+    return pieces
