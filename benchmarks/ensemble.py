@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
@@ -28,6 +26,7 @@ import torch
 from torch import Tensor, nn
 
 import vadam
+from benchmarks.timing import commit, machine
 from vadam.ensemble import BBVI, MLP, VOGN, Member, Method, Vadam, train
 from vadam.ensemble import step as steps
 from vadam.ensemble.chunk import _constants, _first_weights
@@ -218,13 +217,6 @@ def report_peak(E: int) -> None:
     print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 
 
-def machine() -> dict[str, object]:
-    lines = Path("/proc/cpuinfo").read_text().splitlines()
-    cpu = next((line.split(":")[1].strip() for line in lines if "model name" in line), platform.processor())
-    versions = {"python": platform.python_version(), "torch": torch.__version__}
-    return {"cpu": cpu, "cores": os.cpu_count(), "load": round(os.getloadavg()[0], 1), **versions}
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=20)
@@ -237,6 +229,7 @@ def main() -> None:
         return
     record = {
         "machine": machine(),
+        "commit": commit(),
         "repeats": arguments.repeats,
         "against_loops": against_loops(arguments.repeats),
         "growth_us_per_network_step": growth(arguments.repeats),

@@ -29,7 +29,7 @@ Step = Callable[[], object]
 FAMILY: dict[str, Callable[..., vadam.VariationalOptimizer]] = {
     "Vadam": partial(vadam.Vadam, num_data=N),
     "Vprop": partial(vadam.Vprop, num_data=N),
-    "VadaGrad": vadam.VadaGrad,
+    "VadaGrad": partial(vadam.VadaGrad, init_precision=1e4),
     "BBVI": partial(vadam.BBVI, num_data=N),
     "IVON": partial(vadam.IVON, num_data=N),
     "VOGN": partial(vadam.VOGN, num_data=N),

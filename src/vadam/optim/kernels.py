@@ -7,7 +7,8 @@ Each kernel writes into vectors of one length. ``Chunked`` calls it on cuts of t
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
 from types import FunctionType, ModuleType
@@ -120,27 +121,30 @@ def _compiled(kernel: Kernel, rule: ModuleType | None, dtype: torch.dtype) -> Ca
     # A code object of its own: torch counts compilations per code object and gives up after a few.
     own = FunctionType(run.__code__.replace(), run.__globals__, kernel.__name__, run.__defaults__, run.__closure__)
     fast = torch.compile(own, dynamic=True, fullgraph=True)
-    chosen: Callable[..., None] | None = None
+    works: bool | None = None
 
     def run_what_works(vectors: Sequence[Tensor], *numbers: Any) -> None:
-        nonlocal chosen
-        if chosen is None:
-            chosen = fast if _works(fast, vectors, *numbers) else lambda v, *n: Chunked()(kernel, rule, v, *n)
-        chosen(vectors, *numbers)
+        nonlocal works
+        if works is not False:
+            try:
+                with _first_time() if works is None else nullcontext():
+                    fast(vectors, *numbers)
+                works = True
+                return
+            except Exception as error:  # of the compiler: it has not run anything yet
+                reason = " ".join(str(error).split("\n\n")[0].split())
+                warnings.warn(
+                    f"the optimizer's arithmetic cannot be compiled here, so its steps are slower ({type(error).__name__}: {reason})",
+                    stacklevel=3,
+                )
+                works = False
+        Chunked()(kernel, rule, vectors, *numbers)
 
     return run_what_works
 
 
-def _works(fast: Callable[..., None], vectors: Sequence[Tensor], *numbers: Any) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
-            fast([x[:2].clone() for x in vectors], *numbers)
-    except Exception as error:
-        reason = " ".join(str(error).split("\n\n")[0].split())
-        warnings.warn(
-            f"the optimizer's arithmetic cannot be compiled here, so its steps are slower ({type(error).__name__}: {reason})",
-            stacklevel=3,
-        )
-        return False
-    return True
+@contextmanager
+def _first_time() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
+        yield

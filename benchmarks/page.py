@@ -1,0 +1,137 @@
+"""Write docs/performance.md from the recorded results: ``python -m benchmarks.page``."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "performance.md"
+
+HEAD = """# Performance
+
+<!-- Written by `python -m benchmarks.page` from benchmarks/results/*.json: do not edit. -->
+
+What a step costs is a ratio in one run against a named peer; times in milliseconds belong to the machine that is named below each
+table. `make bench` measures everything again, on an otherwise idle machine.
+
+By default the optimizers' arithmetic runs chunk by chunk in plain torch. `compile=True` compiles it at the first step
+(some seconds; needs a C++ compiler), and with `pip install "vadam[fast]"` the noise of float32 weights on the CPU is drawn by a loop
+that numba compiles. The equations are the same ones, and the tests compare every path with the plain rule in lock step.
+
+```python
+import torch, vadam
+
+model = torch.nn.Linear(3, 1)
+opt = vadam.Vadam(model.parameters(), num_data=100, compile=True)
+```
+
+On Linux, large tensors that are freed and allocated again in every step cost page faults, for any optimizer; the environment variable
+`THP_MEM_ALLOC_ENABLE=1` makes torch use huge pages. `store_mean=False` does without the copy of the mean: the noise is drawn
+again from its seed and taken away, which is exact up to rounding.
+"""
+
+
+def row(*cells: object) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |\n"
+
+
+def head(*cells: str) -> str:
+    return "\n" + row(*cells) + row("---", *["---:"] * (len(cells) - 1))
+
+
+def measured(name: str, record: dict[str, Any]) -> str:
+    machine = record["machine"]
+    threads = f", {record['threads']} threads" if "threads" in record else ""
+    return (
+        f"\n`python -m benchmarks.{name}` at {record.get('commit', 'an earlier commit')}: {machine['cpu']}, {machine['cores']} cores"
+        f"{threads}, torch {machine['torch']}, load {machine['load']:.1f} at the end.\n"
+    )
+
+
+def step_tables(record: dict[str, Any]) -> str:
+    results, text = record["results"], ""
+    if "networks" in results:
+        names = list(dict.fromkeys(method for rows in results["networks"].values() for method in rows))
+        text += "\n## A training step\n\nForward, backward and optimizer, as a multiple of a step with fused Adam.\n"
+        text += head("", *results["networks"])
+        for method in names:
+            found = [rows.get(method) for rows in results["networks"].values()]
+            text += row(method, *("–" if cell is None else f"{cell['ratio']:.2f}" for cell in found))
+        text += row("*bar for Vadam*", 1.5, 1.1, 1.1)
+    if "work" in results:
+        text += "\n## The optimizer's own work\n\n11.7 million weights in 62 tensors: draw, restore, update.\n"
+        text += head("", "ms", "× fused Adam")
+        for method, found in results["work"].items():
+            text += row(method, f"{found['ms']:.1f}", f"{found['ratio']:.2f}")
+    if "growth" in results:
+        for axis in ("weights", "tensors", "samples"):
+            methods = results["growth"][axis]
+            points = list(next(iter(methods.values()))["ms"])
+            text += f"\nMilliseconds by number of {axis}, and the exponent of the line through the logarithms:\n"
+            text += head("", *points, "exponent")
+            for method, found in methods.items():
+                text += row(method, *(f"{t:.2f}" for t in found["ms"].values()), found["exponent"])
+        threads = results["growth"]["threads"]
+        text += "\nMilliseconds by number of threads, 11.7 million weights:\n" + head("", *threads)
+        for method in next(iter(threads.values())):
+            text += row(method, *(f"{found[method]:.1f}" for found in threads.values()))
+    return text + measured("step", record)
+
+
+def memory_table(record: dict[str, Any]) -> str:
+    text = "\n## Memory\n\nVectors per weight: kept between steps, and at the peak of a step besides weights and gradients.\n"
+    text += head("", "kept", "peak")
+    for method, found in record["results"].items():
+        text += row(method, f"{found['kept']:.2f}", f"{found['peak']:.2f}")
+    return text + measured("memory", record)
+
+
+def perexample_table(record: dict[str, Any]) -> str:
+    text = "\n## Per-example squares\n\nA backward pass that also gives mean (∇fᵢ)², as a multiple of a plain one; VOGN against Adam.\n"
+    results = record["results"]
+    text += head("", *results)
+    for method in dict.fromkeys(name for rows in results.values() for name in rows):
+        found = [rows.get(method) for rows in results.values()]
+        text += row(method, *("–" if cell is None else f"{cell['ratio']:.2f}" for cell in found))
+    return text + measured("perexample", record)
+
+
+def ensemble_table(record: dict[str, Any]) -> str:
+    text = (
+        "\n## Many small networks at once\n\nMicroseconds a step and network, one thread, against the authors' loop.\n"
+    )
+    for name, rows in record["against_loops"].items():
+        text += f"\n{name}:\n" + head("", *next(iter(rows.values())))
+        for method, found in rows.items():
+            text += row(method, *(f"{value:g}" for value in found.values()))
+    return text + measured("ensemble", record)
+
+
+def predict_table(record: dict[str, Any]) -> str:
+    text = "\n## Prediction\n\n64 draws of the weights.\n"
+    text += head("", *next(iter(record["results"].values())))
+    for name, found in record["results"].items():
+        text += row(name, *(f"{value:.2f}" for value in found.values()))
+    return text + measured("predict", record)
+
+
+TABLES = {
+    "step": step_tables,
+    "memory": memory_table,
+    "perexample": perexample_table,
+    "ensemble": ensemble_table,
+    "predict": predict_table,
+}
+
+
+def page() -> str:
+    text = HEAD
+    for name, table in TABLES.items():
+        path = RESULTS / f"{name}.json"
+        if path.exists():
+            text += table(json.loads(path.read_text()))
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())
+    print(f"wrote {PAGE.name}")

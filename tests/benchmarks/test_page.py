@@ -1,0 +1,14 @@
+"""The page of the documentation says what was recorded."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_page_is_that_of_the_recorded_results(monkeypatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    sys.modules.pop("benchmarks", None)
+    from benchmarks.page import PAGE, page
+
+    assert PAGE.read_text() == page(), "run: python -m benchmarks.page"
