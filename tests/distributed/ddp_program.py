@@ -59,12 +59,35 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
     return result
 
 
+def refuses_to_be_attached_inside(spec: Spec) -> None:
+    """Attached to the bare module it could not know that there are other ranks, and theirs would go other ways."""
+    problem = Problem()
+    ddp = DistributedDataParallel(problem.model)
+    opt = spec.make(problem.model.parameters()).attach(problem.model)
+    try:
+        ddp(problem.x)
+    except RuntimeError as error:
+        assert "with the DistributedDataParallel module itself" in str(error)
+    else:
+        raise AssertionError(f"{spec} must not go on inside DistributedDataParallel")
+    opt.detach()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
     rows = slice(rank * 40 // size, (rank + 1) * 40 // size)
     for spec in SPECS:
         if "attach" not in spec.ways:
+            model = DistributedDataParallel(Problem().model)
+            try:
+                spec.make(model.parameters()).attach(model)
+            except ValueError as error:
+                assert "train in one process" in str(error)
+            else:
+                raise AssertionError(f"{spec} must say that it is for one process")
+            if rank == 0:
+                print("ok", spec, flush=True)
             continue
         if spec.degree == 1:
             try:
@@ -73,6 +96,8 @@ def main() -> None:
                 assert "call opt.attach(model) once" in str(error)
             else:
                 raise AssertionError(f"{spec} must not go on unattached")
+        if spec.degree == 1 or spec.needs_attach:
+            refuses_to_be_attached_inside(spec)
         torch.manual_seed(0)
         problem = Problem()
         ddp = DistributedDataParallel(problem.model)

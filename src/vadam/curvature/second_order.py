@@ -54,7 +54,12 @@ def _gradient(loss: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
         raise ValueError(
             "the loss carries no graph: return the loss itself, not loss.item() or a detached tensor, and do not call backward()"
         )
-    return list(torch.autograd.grad(loss, params, create_graph=True, materialize_grads=True))
+    try:
+        return list(torch.autograd.grad(loss, params, create_graph=True, materialize_grads=True))
+    except RuntimeError as error:
+        if "a second time" not in str(error):
+            raise
+        raise RuntimeError("the graph of the loss is used up: return the loss and do not call backward()") from error
 
 
 def _hessian_rows(grads: Sequence[Tensor], params: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:

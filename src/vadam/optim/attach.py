@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
+from torch.utils._pytree import tree_leaves
 
 from vadam.optim.distributed import replicas_of, unwrapped
 
@@ -33,13 +37,17 @@ class Hook:
 
 
 class BackwardHook:
-    """Tells the optimizer when a backward pass has ended: the first gradient that arrives asks the engine to call at its end."""
+    """Tells the optimizer when a backward pass has ended: the first gradient that arrives asks the engine to call at its end.
+
+    Reentrant checkpointing runs backward passes inside the backward pass, and the gradients of parameters arrive in those. They end
+    nothing. The gradients of the model's outputs arrive in the outer one.
+    """
 
     def __init__(self, optimizer: VariationalOptimizer) -> None:
         self._optimizer = weakref.ref(optimizer)
         self._asked_in = -1
 
-    def __call__(self, p: Tensor) -> None:
+    def __call__(self, _: Tensor) -> None:
         task = torch._C._current_graph_task_id()
         if self._asked_in != task:
             self._asked_in = task
@@ -47,8 +55,39 @@ class BackwardHook:
 
     def _ended(self) -> None:
         optimizer = self._optimizer()
-        if optimizer is not None:
+        if optimizer is not None and not _inside_another_backward():
             optimizer._after_backward()
+
+
+class OutputHook(Hook):
+    """Lets ``ended`` see the gradients of a model's outputs."""
+
+    def __init__(self, ended: BackwardHook | None = None) -> None:
+        super().__init__()
+        self._ended = ended
+
+    @torch._dynamo.disable
+    def __call__(self, module: nn.Module, *args: Any) -> None:
+        for x in tree_leaves(args[-1]) if self._ended is not None else ():
+            if isinstance(x, Tensor) and x.requires_grad:
+                x.register_hook(self._ended)
+
+    def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
+        return OutputHook, ()
+
+
+def _inside_another_backward() -> bool:
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code is BackwardCFunction.apply.__code__:
+            return True
+        frame = frame.f_back
+    return False
+
+
+def in_backward() -> bool:
+    """Whether the engine is in a backward pass."""
+    return torch._C._current_graph_task_id() != -1
 
 
 def _at_the_end(callback: Callable[[], None]) -> None:
@@ -68,6 +107,7 @@ class Attachment:
         ]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
+            self._handles.append(model.register_forward_hook(OutputHook(ended)))
             for _, p in optimizer._sampled():
                 self._handles.append(p.register_post_accumulate_grad_hook(ended))
 

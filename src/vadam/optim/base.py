@@ -16,8 +16,8 @@ from torch import Tensor, nn
 from vadam import curvature
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
-from vadam.optim.attach import Attachment
-from vadam.optim.distributed import mean_over, replicas_of, seed_of_this_rank
+from vadam.optim.attach import Attachment, in_backward
+from vadam.optim.distributed import inside_replica, mean_over, replicas_of, seed_of_this_rank
 from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
 from vadam.optim.noise import draw_seed
 from vadam.optim.ruled import Ruled
@@ -158,7 +158,8 @@ class VariationalOptimizer(Ruled):
 
     def _step_with(self, closure: Closure) -> Any:
         self.eval()
-        self._forget()
+        if self._interrupted is None or not self._interrupted.has_new_gradient():
+            self._forget()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = list(self._trained())
         if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
             self._base = {p: g.clone() for p, g in gradients(params).items()}
@@ -243,7 +244,20 @@ class VariationalOptimizer(Ruled):
             self._held, self._sample, self._interrupted = None, None, self._sample
 
     def _before_forward(self, training: bool) -> None:
+        averages = self.records_curvature or self.curvature_degree == 1
+        if averages and self._attachment is not None and self._attachment.replicas is None and inside_replica():
+            raise RuntimeError(
+                f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
+                f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
+            )
         if self._held in ("context", "closure"):
+            return
+        if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
+            if training and self._held is None and torch.is_grad_enabled() and self.has_loop:
+                raise RuntimeError(
+                    "activation checkpointing of the whole attached model with use_reentrant=True runs its first pass without "
+                    "gradients, at the mean, and its second at a sample: pass use_reentrant=False, or checkpoint its layers"
+                )
             return
         if not training:
             self.eval()

@@ -63,6 +63,12 @@ def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:
     return None
 
 
+def inside_replica() -> bool:
+    """Whether a forward pass of a DistributedDataParallel module over several ranks is under way."""
+    ddp = DistributedDataParallel._active_ddp_module
+    return ddp is not None and replicas_of(ddp) is not None
+
+
 def unwrapped(model: nn.Module) -> nn.Module:
     """The user's own module, without DDP and torch.compile around it."""
     while isinstance(model, DistributedDataParallel | torch._dynamo.OptimizedModule):

@@ -1,0 +1,196 @@
+"""Lightning: what a closure alone cannot do.
+
+Training needs no callback: Lightning hands ``step`` a closure. :class:`PosteriorCallback` adds what belongs to a posterior.
+
+    micro-batches   all of a step at one sample, so that ``accumulate_grad_batches`` is a larger minibatch and nothing else;
+                    also with a GradScaler, which takes no closure
+    evaluation      at the mean
+    checkpoints     the weights are the mean; the precision stands beside them, :func:`posterior` reads both
+    logs            elbo, nelbo_per_datum, kl, posterior_std after every epoch; with a likelihood also val_log_likelihood,
+                    val_epistemic and val_aleatoric over the validation data
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vadam.gaussian import MeanFieldGaussian
+from vadam.likelihoods import Likelihood
+from vadam.optim import VariationalOptimizer
+from vadam.optim.attach import Hook
+from vadam.predict import Classes, Prediction, Regression, predict
+
+try:
+    from lightning.pytorch import Callback, LightningModule, Trainer
+except ImportError as error:
+    raise ImportError('vadam.integrations.lightning needs Lightning: pip install "vadam[lightning]"') from error
+
+KEY = "vadam_posterior"
+
+
+class PosteriorCallback(Callback):
+    """Keeps, evaluates and logs the posterior of the optimizer that ``configure_optimizers`` returns.
+
+    ``likelihood``: with one, ``samples`` predictions of ``pl_module(x)`` are made for each validation batch (x, y).
+    ``optimizer``: which of several, by its number.
+
+    The training loss must be the mean negative log-likelihood, as for the optimizer itself: at the samples of an epoch its mean
+    estimates E_q[f], and ELBO = −N E_q[f] − KL(q‖p).
+    """
+
+    def __init__(
+        self, likelihood: Likelihood | None = None, *, samples: int = 16, optimizer: int | None = None
+    ) -> None:
+        self.likelihood, self.samples, self.optimizer = likelihood, samples, optimizer
+        self._losses: list[Tensor] = []
+        self._snapshot: MeanFieldGaussian | None = None
+        self._saving: Any = None
+        self._step_is_due = False
+
+    # One sample for the micro-batches of a step ------------------------------------------------------------------------------
+
+    def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        opt = self._optimizer(trainer)
+        if (opt._attachment is None or trainer.world_size > 1) and trainer.model is not None:
+            opt.attach(trainer.model)  # DistributedDataParallel, where there are several ranks
+        # Lightning itself unscales, so that it can clip, and leaves out a step that overflows.
+        opt.handles_overflow = _scaler(trainer) is None
+        self._saving = pl_module.register_state_dict_pre_hook(Hook(opt, lambda opt, _: opt.eval()))
+
+    def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
+        opt, pieces = self._optimizer(trainer), trainer.accumulate_grad_batches
+        self._step_is_due = False
+        if pieces > 1 and opt.samples > 1:
+            raise ValueError(
+                f"accumulate_grad_batches={pieces} with samples={opt.samples}: the micro-batches of a step share one sample. "
+                f"Build the optimizer with samples=1, or train on larger minibatches"
+            )
+        if opt.has_loop and (pieces > 1 or _scaler(trainer) is not None):
+            opt.train()
+
+    def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
+        self._step_is_due = True
+
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        opt = self._optimizer(trainer)
+        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        if loss is not None:
+            self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
+        if self._step_is_due and opt._held == "loop":  # it was not taken: the scaler has found an overflow
+            opt.eval()
+            opt.zero_grad()
+            opt.skipped_steps += 1
+
+    def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if self._saving is not None:
+            self._optimizer(trainer).eval()
+            self._saving.remove()
+            self._saving = None
+
+    # Evaluation at the mean, and the spread around it --------------------------------------------------------------------------
+
+    def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._to_mean(trainer)
+        if self.likelihood is not None and trainer.optimizers:
+            self._snapshot = self._optimizer(trainer).posterior(pl_module)
+
+    def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._to_mean(trainer)
+
+    def on_predict_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._to_mean(trainer)
+
+    def on_validation_batch_end(
+        self,
+        trainer: Trainer,
+        pl_module: LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        if self.likelihood is None or self._snapshot is None:
+            return
+        x, y = batch
+        same_draws = torch.Generator(pl_module.device).manual_seed(0)
+        pred = predict(pl_module, self._snapshot, x, self.samples, likelihood=self.likelihood, generator=same_draws)
+        values = {"log_likelihood": pred.log_prob(y), **_uncertainties(pred)}
+        means = {f"val_{name}": value.mean() for name, value in values.items()}
+        pl_module.log_dict(means, on_epoch=True, on_step=False, batch_size=len(y), sync_dist=True)
+
+    def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        self._snapshot = None
+
+    # What is logged of q --------------------------------------------------------------------------------------------------------
+
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        opt, losses = self._optimizer(trainer), self._losses
+        self._losses = []
+        post = opt.posterior(pl_module)
+        values = {"posterior_std": torch.cat([std.flatten() for std in post.stddev.values()]).mean()}
+        sizes = {
+            group["num_data"] * group.get("augmentation", 1.0)
+            for group in opt.param_groups
+            if not group["deterministic"]
+        }
+        if post.prior_precision is not None and losses and len(sizes) == 1:
+            expected_nll, kl, N = torch.stack(losses).mean(), post.kl(), sizes.pop()
+            values |= {"kl": kl, "elbo": -N * expected_nll - kl, "nelbo_per_datum": expected_nll + kl / N}
+        pl_module.log_dict(values, sync_dist=True)
+
+    # Checkpoints ----------------------------------------------------------------------------------------------------------------
+
+    def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        post = self._optimizer(trainer).posterior(pl_module)
+        checkpoint[KEY] = {
+            "precision": post.precision,
+            "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
+            "point": list(post.point),
+        }
+
+    def _to_mean(self, trainer: Trainer) -> None:
+        if trainer.optimizers:
+            self._optimizer(trainer).eval()
+
+    def _optimizer(self, trainer: Trainer) -> VariationalOptimizer:
+        ours = {i: opt for i, opt in enumerate(trainer.optimizers) if isinstance(opt, VariationalOptimizer)}
+        if self.optimizer is not None and self.optimizer in ours:
+            return ours[self.optimizer]
+        if self.optimizer is None and len(ours) == 1:
+            return next(iter(ours.values()))
+        found = ", ".join(f"{i}: {type(opt).__name__}" for i, opt in enumerate(trainer.optimizers)) or "none"
+        raise ValueError(
+            f"PosteriorCallback(optimizer={self.optimizer!r}) follows one optimizer of vadam, but configure_optimizers returned "
+            f"{found}. Pass the number of the one to follow"
+        )
+
+
+def posterior(checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu") -> MeanFieldGaussian:
+    """The posterior in a checkpoint that was written with a :class:`PosteriorCallback`; reading it never unpickles."""
+    content = (
+        checkpoint if isinstance(checkpoint, dict) else torch.load(checkpoint, map_location=device, weights_only=True)
+    )
+    if KEY not in content:
+        raise ValueError("this checkpoint holds no posterior: train with Trainer(callbacks=[PosteriorCallback()])")
+    weights, saved = content["state_dict"], content[KEY]
+    mean = {name: weights[name] for name in saved["precision"]}
+    point = {name: weights[name] for name in saved["point"]}
+    return MeanFieldGaussian(mean, saved["precision"], point=point, prior_precision=saved["prior_precision"])
+
+
+def _uncertainties(pred: Prediction) -> dict[str, Tensor]:
+    if isinstance(pred, Regression):
+        return {"epistemic": pred.epistemic, "aleatoric": pred.aleatoric}
+    if isinstance(pred, Classes):
+        return {"epistemic": pred.mutual_information, "aleatoric": pred.expected_entropy}
+    return {}
+
+
+def _scaler(trainer: Trainer) -> Any:
+    return getattr(trainer.precision_plugin, "scaler", None)
