@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
-from vadam.optim.distributed import local, sharded_like
+from vadam.optim.distributed import sharded_like
 
 if TYPE_CHECKING:
     from vadam.optim.pieces import Piece
@@ -69,9 +69,12 @@ class Sample:
     def restore(self) -> None:
         """θ = μ: bit for bit where the mean was stored, and then, interrupted, it can be called again."""
         while self.means:
-            piece = self.pieces[len(self.means) - 1]
-            mean = self._mean(len(self.means) - 1)
-            torch._foreach_copy_([local(p.detach()) for p in piece.params], piece.split(mean))
+            i = len(self.means) - 1
+            piece, mean = self.pieces[i], self.means[i]
+            if mean is None:
+                mean = piece.vector(piece.params)
+                self._shift(i, mean, -1.0)
+            piece.write(mean, piece.params)
             self.means.pop()
 
     @torch.no_grad()
