@@ -27,14 +27,16 @@ def test_recorded_by_this_version_with_the_paper_preset(experiment: Experiment) 
     results = read_results(ROOT, experiment)
     assert set(results) <= set(experiment.protocols)
     for run in results.values():
-        assert run.preset == "paper"
-        assert run.manifest["cells_done"] == run.manifest["cells"]
+        assert run.preset in experiment.presets[experiment.presets.index(experiment.judged_from) :]
         assert run.manifest["commit"]
-        assert "running" not in run.manifest
+        if not experiment.sweep:  # a sweep is recorded as far as it goes
+            assert run.manifest["cells_done"] == run.manifest["cells"]
+            assert "running" not in run.manifest
 
 
 def test_recorded_results_are_small() -> None:
-    assert sum(path.stat().st_size for path in ROOT.rglob("*") if path.is_file()) < 2_000_000
+    files = [path for path in ROOT.rglob("*") if path.is_file() and "checkpoints" not in path.parts]
+    assert sum(path.stat().st_size for path in files) < 2_000_000
 
 
 @pytest.mark.parametrize("method", ["Vadam", "VOGN-1"])

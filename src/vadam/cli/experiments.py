@@ -25,10 +25,14 @@ def _names(incomplete: str) -> list[str]:
 Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
 Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
 Preset = Annotated[str, typer.Option(help="smoke (seconds), quick (minutes) or paper (the full protocol).")]
-Protocol = Annotated[str | None, typer.Option(help="authors (their program) or text (the paper's words).")]
+Protocol = Annotated[
+    str | None, typer.Option(help="authors (their program), text (the paper's words) or, for uci, best (beyond them).")
+]
 Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; otherwise VADAM_DATA, cache, download.")]
 Out = Annotated[Path, typer.Option(help="Folder of the recorded results.")]
 Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one a core.")]
+Backend = Annotated[str, typer.Option(help="Where a sweep (uci) computes: local, or dask with --scheduler.")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, e.g. tcp://host:8786.")]
 Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
@@ -67,15 +71,19 @@ def run(
     data: Data = None,
     out: Out = RESULTS,
     jobs: Jobs = 0,
+    backend: Backend = "local",
+    scheduler: Scheduler = None,
     resume: Resume = True,
     as_json: Json = False,
 ) -> None:
     """Run one experiment under one protocol and record its results."""
-    with in_words(as_json, go_on=f"vadam run {name} --preset {preset}"):
+    how = f"vadam run {name} --preset {preset}" + (f" --protocol {protocol}" if protocol else "")
+    with in_words(as_json, go_on=how):
         from vadam.experiments import find
 
         experiment = find(name)
-        manifest = _run(experiment, preset, protocol or experiment.protocols[0], data, out, jobs, resume)
+        cluster = (backend, scheduler)
+        manifest = _run(experiment, preset, protocol or experiment.protocols[0], data, out, jobs, cluster, resume)
         print_json(manifest) if as_json else _show_results(experiment, out)
 
 
@@ -87,6 +95,8 @@ def reproduce(
     out: Out = RESULTS,
     report: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
     jobs: Jobs = 0,
+    backend: Backend = "local",
+    scheduler: Scheduler = None,
     resume: Resume = True,
     as_json: Json = False,
 ) -> None:
@@ -95,7 +105,7 @@ def reproduce(
         chosen = _chosen(names)
         for experiment in chosen:
             for one in [protocol] if protocol else experiment.protocols:
-                _run(experiment, preset, one, data, out, jobs, resume)
+                _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume)
             if not as_json:
                 _show_results(experiment, out)
         _report(out, report, as_json)
@@ -124,14 +134,23 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT
 
 
 def _run(
-    experiment: "Experiment", preset: str, protocol: str, data: Path | None, out: Path, jobs: int, resume: bool
+    experiment: "Experiment",
+    preset: str,
+    protocol: str,
+    data: Path | None,
+    out: Path,
+    jobs: int,
+    cluster: tuple[str, str | None],
+    resume: bool,
 ) -> dict[str, Any]:
     config = experiment.config(preset, protocol)
     from vadam.experiments import runner
+    from vadam.experiments.cluster import workers_of
 
     processes = (os.cpu_count() or 1) if jobs == 0 else jobs
-    with bar(f"{experiment.name} · {protocol}") as move:
-        return runner.run(experiment, config, out, data=data, jobs=processes, resume=resume, progress=move)
+    with workers_of(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
+        where = {"jobs": processes, "workers": workers}
+        return runner.run(experiment, config, out, data=data, **where, resume=resume, progress=move)
 
 
 def _chosen(names: list[str]) -> "list[Experiment]":

@@ -1,5 +1,6 @@
 """How the command speaks: words for people, JSON for machines, mistakes in words, Ctrl-C without a traceback."""
 
+import errno
 import json
 import sys
 from collections.abc import Iterator
@@ -9,6 +10,7 @@ from typing import Any
 import typer
 
 INTERRUPTED = 130
+NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 @contextmanager
@@ -27,6 +29,11 @@ def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
         fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
     except (ExperimentError, DataNotAvailable, ChecksumMismatch, UnknownDataset) as error:
         fail(str(error), as_json)
+    except OSError as error:
+        if error.errno not in NO_SPACE:
+            raise
+        how = f" and go on with: {go_on}" if go_on else ""
+        fail(f"There is no space to write ({error}). What is done is kept: make room{how}", as_json)
     except ImportError as error:
         if "pip install" not in str(error):
             raise

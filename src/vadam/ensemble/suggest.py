@@ -17,6 +17,9 @@ import numpy as np
 Space = Mapping[str, tuple[float, float]]
 Point = dict[str, float]
 
+LOCAL_SEARCHES = 3
+"""From the best of 2,048 points spread over the space. Optuna's ten take twice as long and find no better ones."""
+
 
 def random_point(space: Space, seed: Sequence[int]) -> Point:
     """Every axis is searched in logarithms."""
@@ -34,6 +37,7 @@ def next_point(space: Space, tried: Sequence[tuple[Point, float]], seed: Sequenc
         axes = {name: optuna.distributions.FloatDistribution(*bounds, log=True) for name, bounds in space.items()}
         sampler_seed = int(np.random.default_rng(seed).integers(2**31))
         sampler = optuna.samplers.GPSampler(seed=sampler_seed, n_startup_trials=1)
+        sampler._n_local_search = LOCAL_SEARCHES
         study = optuna.create_study(direction="maximize", sampler=sampler)
         for (point, _), value in zip(tried, _finite([value for _, value in tried]), strict=True):
             study.add_trial(optuna.trial.create_trial(params=point, distributions=axes, value=value))

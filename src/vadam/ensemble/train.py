@@ -102,7 +102,7 @@ def train(
     if engine in ("auto", "bmm") and layers_of(network):
         pays = sum(lengths) >= COMPILE_FROM
         settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
-    size = _equal_size(len(members), chunk or _fitting(network, method.samples * batch_size), jobs)
+    size = chunk or _equal_size(len(members), _fitting(network, method.samples * batch_size), jobs)
     order = sorted(range(len(members)), key=lambda e: -lengths[e])
     chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
     parts: list[Training] = []

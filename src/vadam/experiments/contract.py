@@ -30,6 +30,12 @@ class Experiment:
     protocols: tuple[str, ...] = PROTOCOLS
     aliases: tuple[str, ...] = ()
     order: int = 0
+    sweep: bool = False
+    """Long, of many like cells: they run in the order of ``cells``, and are shown and judged as far as they go."""
+    presets: tuple[str, ...] = PRESETS
+    """From the shortest to the fullest."""
+    judged_from: str = "paper"
+    """The shortest preset whose results count as evidence for claims."""
 
     def has(self, module: str) -> bool:
         return importlib.util.find_spec(f"{self.package}.{module}") is not None
@@ -60,7 +66,7 @@ class Experiment:
     def config(self, preset: str, protocol: str) -> "Config":
         if not self.runnable:
             raise ExperimentError(f"{self.name} has its claims declared but cannot be run in this version of vadam.")
-        _one_of("preset", preset, PRESETS)
+        _one_of(f"preset of {self.name}", preset, self.presets)
         _one_of(f"protocol of {self.name}", protocol, self.protocols)
         config: Config = self.part("config").preset(preset, protocol)
         return config

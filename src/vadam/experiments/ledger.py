@@ -57,12 +57,16 @@ def entries(experiment: Experiment, results: Results) -> list[Entry]:
 
 
 def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
-    """The paper's claims are about the paper's protocol: a shorter preset leaves the verdict at not run."""
+    """The paper's claims are about the paper's protocol: a shorter preset leaves the verdict at not run.
+
+    A sweep is judged by what there is of it: its judges say themselves what is missing.
+    """
     if claim.judge is None or not experiment.runnable:
         return Evidence(Verdict.NOT_RUN, "This artefact has no recorded run yet.")
-    full = [protocol for protocol, run in results.items() if run.preset == "paper"]
+    counts = experiment.presets[experiment.presets.index(experiment.judged_from) :]
+    full = Results({protocol: run for protocol, run in results.items() if run.preset in counts})
     missing = [protocol for protocol in experiment.protocols if protocol not in full]
-    if missing:
+    if missing and not (experiment.sweep and full):
         which = " and ".join(missing)
         return Evidence(Verdict.NOT_RUN, f"Run it: vadam reproduce {experiment.name} (missing: {which} protocol).")
-    return claim.judge(results)
+    return claim.judge(full)

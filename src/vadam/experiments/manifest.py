@@ -13,7 +13,7 @@ from vadam.experiments import atomic
 from vadam.experiments.config import Config
 from vadam.experiments.store import Row
 
-PACKAGES = ("vadam", "torch", "numpy", "scipy")
+PACKAGES = ("vadam", "torch", "numpy", "scipy", "gymnasium", "mujoco", "stable-baselines3")
 
 
 def write_manifest(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vadam.experiments.contract import PRESETS, Experiment
+from vadam.experiments.contract import Experiment
 from vadam.experiments.manifest import read_manifest
 from vadam.experiments.store import read_rows
 
@@ -38,11 +38,12 @@ class Results(dict[str, Recorded]):
 def read_results(root: Path, experiment: Experiment) -> Results:
     """For each protocol the fullest preset that has run to its end: paper before quick before smoke.
 
-    A run that another version of the experiment recorded, with another configuration or other cells, is left out.
+    Of a sweep, one that has finished some cells. A run that another version of the experiment recorded, with another
+    configuration or other cells, is left out.
     """
     best = Results()
     for protocol in experiment.protocols if experiment.runnable else ():
-        for preset in reversed(PRESETS):
+        for preset in reversed(experiment.presets):
             run = read_run(root / experiment.name / f"{preset}-{protocol}")
             if run is not None and _current(run, experiment):
                 best[protocol] = run
@@ -62,4 +63,6 @@ def read_run(folder: Path) -> Recorded | None:
 
 def _current(run: Recorded, experiment: Experiment) -> bool:
     config = experiment.config(run.preset, run.protocol)
-    return run.manifest["config_hash"] == config.fingerprint and set(run.cells) >= set(experiment.cells(config))
+    if run.manifest["config_hash"] != config.fingerprint:
+        return False
+    return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))

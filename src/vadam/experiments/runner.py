@@ -38,10 +38,14 @@ def run(
     *,
     data: Path | None = None,
     jobs: int = 1,
+    workers: int = 1,
     resume: bool = True,
     progress: Progress = lambda fraction, key: None,
 ) -> dict[str, Any]:
-    """Runs what is missing under ``out`` and returns the manifest. Stop it when you like; call it again to go on."""
+    """Runs what is missing under ``out`` and returns the manifest. Stop it when you like; call it again to go on.
+
+    ``jobs`` processes take a cell each; with ``workers`` above 1 the cells run in turn, each spread over that many.
+    """
     if jobs < 1:
         raise ExperimentError(f"--jobs is the number of processes, at least 1, not {jobs}.")
     folder = run_folder(out, config)
@@ -52,12 +56,15 @@ def run(
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         done = store.rows()
         tracker = _Tracker(costs, done, progress)
-        todo = sorted((key for key in costs if key not in done), key=lambda key: -costs[key])
+        todo = [key for key in costs if key not in done]
+        if not experiment.sweep:
+            todo.sort(key=lambda key: -costs[key])
         recorded = read_manifest(folder)
         if not todo and recorded is not None and _says_finished(recorded, config):
             return recorded
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
-        finished = _serially if jobs == 1 or len(todo) < 2 else _in_processes(min(jobs, len(todo)))
+        in_turn = jobs == 1 or workers > 1 or len(todo) < 2
+        finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))
         try:
             for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
                 done[key] = store.append(key, result, took)
@@ -94,11 +101,11 @@ Moved = Callable[[str, float], None]
 
 
 def _serially(
-    experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
+    workers: int, experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
 ) -> Finished:
     for key in todo:
         with _one_thread():
-            work = Work(config, key, folder, data=data, report=partial(moved, key))
+            work = Work(config, key, folder, data=data, report=partial(moved, key), workers=workers)
             result = experiment.run_cell(config, key, work)
         yield key, result, work.took()
 

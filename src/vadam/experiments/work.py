@@ -28,11 +28,16 @@ class Work:
         *,
         data: Path | None = None,
         report: Callable[[float], None] = lambda fraction: None,
+        workers: int = 1,
     ) -> None:
         self.data = data
         self.report = report
+        self.workers = workers
+        self._config, self._folder = config, folder
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
+        self.journal = self._path.with_suffix(".jsonl")
+        """For a cell that writes down its steps itself; it goes when the cell's row is on the disk."""
         self._last = time.monotonic()
         self._clock = Clock()
 
@@ -59,8 +64,13 @@ class Work:
             self._clock.before = Took(*json.loads(header["took"]))
             return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
 
+    def beside(self, key: str) -> "Work":
+        """A checkpoint under another name, which outlives this cell: one that a later cell goes on from."""
+        return Work(self._config, key, self._folder)
+
     def finish(self) -> None:
         self._path.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
 
 
 def checkpoint_path(folder: Path, key: str) -> Path:

@@ -7,6 +7,8 @@ EXPERIMENT = Experiment(
     artefact="Table 1",
     title="Bayesian neural networks on eight UCI regression sets",
     package=__name__,
+    protocols=("authors", "text", "best"),
     aliases=("table1",),
     order=30,
+    sweep=True,
 )

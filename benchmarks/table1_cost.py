@@ -1,0 +1,178 @@
+"""What Table 1 costs: where the time of a training goes, and what the whole protocol takes beside the authors' loop.
+
+    python -m benchmarks.table1_cost [--sets yacht kin8nm] [--epochs 4] [--out benchmarks/results/table1_cost.json]
+
+For each set and method one stack of cross-validation networks is trained for a few epochs, compiled, with the time of every
+part taken; one search is asked for its next points; and the authors' optimizer, written down again in ``benchmarks.ensemble``,
+runs its loop on the same network and minibatch (for BBVI too, with BBVI's samples). Times are processor time on one thread. From them
+follow the processor hours of the whole protocol: for every set and split 30 points, 25 of them asked for, of 5 folds, and
+the final run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.ensemble import STEPS_A_ROUND, authors, looped, machine
+from vadam import data
+from vadam.ensemble import chunk, train
+from vadam.ensemble.suggest import next_point, random_point
+from vadam.experiments.uci import methods
+from vadam.experiments.uci.config import SETS, Config, preset
+from vadam.experiments.uci.networks import final_members, folds
+
+SPLITS = 4  # with five folds a stack of twenty
+CONFIG: Config = replace(preset("paper", "authors"), splits=SPLITS)
+PARTS = ("first weights", "standardising", "minibatches", "steps", "scores")
+
+
+class Stopwatch:
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(PARTS, 0.0)
+
+    def of(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*args: Any, **kwargs: Any) -> Any:
+            start = time.process_time()
+            try:
+                return function(*args, **kwargs)
+            finally:
+                self.seconds[part] += time.process_time() - start
+
+        return timed
+
+
+@contextmanager
+def stopwatch() -> Iterator[Stopwatch]:
+    """Times the parts of ``train_chunk`` by standing in for the functions that it calls."""
+    watch = Stopwatch()
+    originals = {name: getattr(chunk, name) for name in ("_first_weights", "_prepare", "minibatches", "scores")}
+    make = chunk.steps.make
+
+    def timed_minibatches(*args: Any, **kwargs: Any) -> Iterator[Any]:
+        batches = originals["minibatches"](*args, **kwargs)
+        take = watch.of("minibatches", lambda: next(batches, None))
+        yield from iter(take, None)
+
+    try:
+        chunk._first_weights = watch.of("first weights", originals["_first_weights"])
+        chunk._prepare = watch.of("standardising", originals["_prepare"])
+        chunk.minibatches = timed_minibatches
+        chunk.scores = watch.of("scores", originals["scores"])
+        chunk.steps.make = lambda *args, **kwargs: watch.of("steps", make(*args, **kwargs))
+        yield watch
+    finally:
+        for name, original in originals.items():
+            setattr(chunk, name, original)
+        chunk.steps.make = make
+
+
+def seconds_a_question() -> float:
+    """Of the search for a set of 30 points, asked for all but the first five."""
+    bounds = methods.space(CONFIG, "vadam", "boston")
+    tried = [(point, -abs(hash(str(point)) % 97) / 97) for point in (random_point(bounds, [0, k]) for k in range(29))]
+    times = []
+    for count in (5, 12, 20, 29, 5, 12, 20, 29):
+        start = time.process_time()
+        next_point(bounds, tried[:count], [0, count])
+        times.append(time.process_time() - start)
+    return statistics.mean(times[4:])  # the first ones import
+
+
+def stack_costs(name: str, method: str, epochs: int) -> dict[str, float]:
+    """Seconds of a network, and of one of its steps, by part."""
+    setting = methods.setting(CONFIG, method, name) | {"epochs": epochs, "keep": False, "compiled": True}
+    members = [fold for member in final_members(CONFIG, name, None) for fold in folds(CONFIG, member)]
+    train(members, **setting | {"epochs": 1})  # compiles
+    with stopwatch() as watch:
+        train(members, **setting)
+    steps = sum(epochs * -(-len(m.train) // setting["batch_size"]) for m in members)
+    once = {part: watch.seconds[part] / len(members) for part in ("first weights", "standardising", "scores")}
+    return once | {part: watch.seconds[part] / steps for part in ("minibatches", "steps")}
+
+
+def seconds_a_looped_step(name: str, samples: int) -> float:
+    run = looped(data.registry.find(name).d, methods.batch_size(name), samples, authors)
+    times = []
+    for _ in range(6):
+        start = time.process_time()
+        run()
+        times.append((time.process_time() - start) / STEPS_A_ROUND)
+    return min(times[1:])
+
+
+def protocol(name: str, costs: dict[str, float], question: float, looped_step: float) -> dict[str, float]:
+    """Processor hours for 20 splits of the set, by part, and those of the loop."""
+    paper = preset("paper", "authors")
+    rows, M = round(0.9 * data.registry.find(name).n), methods.batch_size(name)
+    fold_rows = rows - rows // paper.folds
+    trainings = paper.splits * paper.trials * paper.folds
+    steps = paper.epochs * (trainings * -(-fold_rows // M) + paper.splits * -(-rows // M))
+    hours = {part: trainings * costs[part] / 3600 for part in ("first weights", "standardising", "scores")}
+    hours |= {part: steps * costs[part] / 3600 for part in ("minibatches", "steps")}
+    hours["questions"] = paper.splits * (paper.trials - paper.startup) * question / 3600
+    return hours | {"whole": sum(hours.values()), "authors' loop": steps * looped_step / 3600}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--sets", nargs="+", default=list(SETS), choices=SETS)
+    parser.add_argument("--methods", nargs="+", default=["vadam", "bbvi"])
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results/table1_cost.json"))
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    question = seconds_a_question()
+    print(f"a question to the search: {question:.3f} s of processor time\n")
+    print(f"{'':18}{'network':>10}{'loop':>10}{'times':>8}   hours of the protocol, by part")
+    record: dict[str, Any] = {
+        "machine": machine(),
+        "epochs": arguments.epochs,
+        "question_seconds": question,
+        "cells": {},
+    }
+    for name in arguments.sets:
+        for method in arguments.methods:
+            samples = methods.setting(CONFIG, method, name)["method"].samples
+            costs, step = stack_costs(name, method, arguments.epochs), seconds_a_looped_step(name, samples)
+            ours = costs["steps"] + costs["minibatches"]
+            hours = protocol(name, costs, question, step)
+            record["cells"][f"{method}-{name}"] = {
+                "us_per_network_step": round(1e6 * ours, 1),
+                "us_per_looped_step": round(1e6 * step, 1),
+                "times_faster": round(step / ours, 1),
+                "hours": {part: round(value, 4) for part, value in hours.items()},
+            }
+            shares = ", ".join(
+                f"{part} {100 * value / hours['whole']:.0f} %"
+                for part, value in hours.items()
+                if part not in ("whole", "authors' loop")
+            )
+            row = f"{1e6 * ours:>8.0f}µs{1e6 * step:>8.0f}µs{step / ours:>8.1f}   {hours['whole']:.3f}: {shares}"
+            print(f"{method + ' ' + name:18}{row}", flush=True)
+    cells = record["cells"].values()
+    whole, loop = (sum(cell["hours"][part] for cell in cells) for part in ("whole", "authors' loop"))
+    record["hours"] = {
+        "whole": round(whole, 3),
+        "authors' loop": round(loop, 1),
+        "times_faster": round(loop / whole, 1),
+    }
+    print(
+        f"\nin all {whole:.2f} processor hours; the authors' loop without search and scores {loop:.0f}, {loop / whole:.0f} times as long"
+    )
+    arguments.out.parent.mkdir(parents=True, exist_ok=True)
+    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"wrote {arguments.out}")
+
+
+if __name__ == "__main__":
+    main()

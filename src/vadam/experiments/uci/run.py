@@ -1,0 +1,91 @@
+"""One cell for each method and set: rounds of search over all splits in lock step, then the final runs."""
+
+from typing import Any
+
+import numpy as np
+
+from vadam import data
+from vadam.ensemble import Member, Training, Tuned, train, tune
+from vadam.experiments.uci import best, methods
+from vadam.experiments.uci.config import Best, Config
+from vadam.experiments.uci.networks import at, final_members, folds
+from vadam.experiments.work import Work
+
+MICROSECONDS_A_STEP = {"vadam": 80, "bbvi": 180, "vogn": 110, "vprop": 80, "mc-dropout": 60}
+SECONDS_A_QUESTION = 0.07
+
+
+def cells(config: Config) -> dict[str, float]:
+    """Vadam and BBVI, set by set, then the other methods; costs in seconds."""
+    pair = [method for method in ("vadam", "bbvi") if method in config.methods]
+    others = [method for method in config.methods if method not in pair]
+    order = [(m, s) for s in config.sets for m in pair] + [(m, s) for m in others for s in config.sets]
+    return {f"{method}-{name}": _cost(config, method, name) for method, name in order}
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    name = key.rsplit("-", 1)[1]
+    method = key.removesuffix(f"-{name}")
+    finals = final_members(config, name, work.data)
+    found = _search(config, method, name, finals, work)
+    points = [tuned.point for tuned in found.values()]
+    result = {
+        "point": {axis: [point[axis] for point in points] for axis in points[0]},
+        "value": [tuned.value for tuned in found.values()],
+        "failed_trials": [sum(not np.isfinite(t.value) for t in tuned.trials) for tuned in found.values()],
+    }
+    if isinstance(config, Best):
+        return result | best.final(config, name, at(points, finals), work.workers)
+    result |= _final(config, method, name, at(points, finals), work)
+    if method == "vadam":
+        result["vprop"] = _final(config, "vprop", name, at(points, finals), work)
+    return result
+
+
+def _search(config: Config, method: str, name: str, finals: list[Member], work: Work) -> dict[str, Tuned]:
+    """Every round is on the disk when the next begins."""
+    work.restore()  # the time that earlier attempts took
+
+    def move(done: int, of: int) -> None:
+        work.report(done / of)
+        work.checkpoint({}, {"trials": done})
+
+    return tune(
+        {f"{name}-{split}": folds(config, member) for split, member in enumerate(finals)},
+        methods.space(config, method, name),
+        trials=config.trials,
+        startup=config.startup,
+        metric=methods.objective(config, method),
+        seed=config.seed,
+        journal=work.journal,
+        progress=move,
+        jobs=work.workers,
+        **methods.setting(config, method, name),
+    )
+
+
+def _final(config: Config, method: str, name: str, members: list[Member], work: Work) -> dict[str, Any]:
+    """Retrained on the whole training part at the point found, scored on the test part after every epoch."""
+    setting = methods.setting(config, method, name)
+    training = train(members, keep=False, history=True, jobs=work.workers, **setting)
+    return dict(training.scores) | {"curve": _curves(training)}
+
+
+def _curves(training: Training) -> dict[str, Any]:
+    """The RMSE of every split after every epoch, [splits, epochs]; of the log-likelihoods the mean over the splits."""
+    rmse, *others = ("rmse", "log_likelihood", "joint_log_likelihood")
+    curves = {name: np.stack([curve.numpy() for curve in training.history[name]]) for name in (rmse, *others)}
+    return {rmse: _five_digits(curves[rmse])} | {name: _five_digits(curves[name].mean(0)) for name in others}
+
+
+def _five_digits(values: np.ndarray) -> Any:
+    return np.vectorize(lambda value: float(f"{value:.5g}"))(values)
+
+
+def _cost(config: Config, method: str, name: str) -> float:
+    rows = 0.9 * data.registry.find(name).n
+    fold_rows = rows * (1 - 1 / config.folds)
+    epochs = methods.epochs(config, name) / (4 if isinstance(config, Best) else 1)  # one sample a step is cheaper
+    steps = epochs * (config.trials * config.folds * fold_rows + rows) / methods.batch_size(name)
+    questions = SECONDS_A_QUESTION * (config.trials - config.startup)
+    return config.splits * (1e-6 * MICROSECONDS_A_STEP[method] * steps + questions)

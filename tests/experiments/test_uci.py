@@ -1,0 +1,284 @@
+"""Table 1: its folds against scikit-learn's, its tests against scipy's, its verdicts, and what may go wrong in a sweep."""
+
+import errno
+import json
+import math
+import os
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import typer
+from scipy import stats
+from sklearn.model_selection import KFold
+
+from vadam import data
+from vadam.cli.speech import in_words
+from vadam.ensemble import MLP, Member, train
+from vadam.experiments import ExperimentError, find
+from vadam.experiments.ledger import Verdict, entries
+from vadam.experiments.results import Recorded, Results, read_results
+from vadam.experiments.runner import run, run_folder
+from vadam.experiments.uci import comparison, convergence, methods, networks
+from vadam.experiments.uci.config import Config, preset
+from vadam.experiments.uci.run import cells
+
+UCI = find("table1")
+SMALL = replace(preset("smoke", "authors"), sets=("boston",), methods=("vadam", "bbvi"), trials=4, startup=2)
+needs_boston = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
+
+
+def rows(out: Path, config: Config = SMALL) -> dict[str, dict]:
+    lines = (run_folder(out, config) / "rows.jsonl").read_text().splitlines()
+    return {row["cell"]: row["result"] for row in map(json.loads, lines)}
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+    if not data.available("boston"):
+        pytest.skip("the Boston data are not on this machine")
+    out = tmp_path_factory.mktemp("whole")
+    run(UCI, SMALL, out)
+    return rows(out)
+
+
+class TestNetworks:
+    @needs_boston
+    def test_folds_are_the_authors_and_see_no_test_row(self) -> None:
+        config = preset("paper", "authors")
+        for member in networks.final_members(config, "boston", None)[:3]:
+            theirs = KFold(5, shuffle=True, random_state=123).split(member.train)
+            for fold, (train_rows, test_rows) in zip(networks.folds(config, member), theirs, strict=True):
+                assert set(fold.train) == set(member.train[train_rows])
+                assert set(fold.test) == set(member.train[test_rows])
+                assert not {*fold.train, *fold.test} & set(member.test)
+
+    @needs_boston
+    def test_every_network_has_its_own_seed(self) -> None:
+        config = preset("paper", "authors")
+        finals = networks.final_members(config, "boston", None)
+        seeds = [n.seed for final in finals for n in (final, *networks.folds(config, final))]
+        assert len(set(seeds)) == len(seeds) == 20 * 6
+
+    def test_first_weights_are_those_of_the_authors_seed(self) -> None:
+        torch.manual_seed(123)
+        theirs = [torch.nn.Linear(13, 50), torch.nn.Linear(50, 1)]
+        ours = networks.first_weights(preset("paper", "authors"), 13)
+        assert ours is not None
+        for layer, name in zip(theirs, ("0", "2"), strict=True):
+            assert torch.equal(ours[f"{name}.weight"], layer.weight)
+            assert torch.equal(ours[f"{name}.bias"], layer.bias)
+        assert networks.first_weights(preset("paper", "text"), 13) is None
+
+    def test_settings_of_the_program(self) -> None:
+        config = preset("paper", "authors")
+        assert [methods.setting(config, m, "yacht")["method"].samples for m in ("vadam", "bbvi", "vogn")] == [
+            10,
+            20,
+            10,
+        ]
+        assert [methods.setting(config, m, "naval")["method"].samples for m in ("vadam", "bbvi", "vogn")] == [5, 10, 5]
+        assert [methods.batch_size(name) for name in config.sets] == [32] * 4 + [128] * 4
+        assert np.log(methods.space(config, "vadam", "boston")["prior_precision"]) == pytest.approx((-4, 4))
+        assert np.log(methods.space(config, "bbvi", "power")["noise_precision"]) == pytest.approx((1, 5))
+        assert methods.objective(config, "mc-dropout") == "log_likelihood"
+        assert methods.objective(preset("paper", "text"), "vadam") == "log_likelihood"
+
+    def test_the_pair_of_the_table_comes_first_set_by_set(self) -> None:
+        keys = list(cells(preset("paper", "authors")))
+        assert keys[:4] == ["vadam-yacht", "bbvi-yacht", "vadam-boston", "bbvi-boston"]
+        assert len(keys) == 40
+        assert set(keys[:16]) == {f"{m}-{s}" for m in ("vadam", "bbvi") for s in comparison.SETS}
+
+    @pytest.mark.skipif(not data.available("naval"), reason="the naval data are not on this machine")
+    def test_navals_constant_features(self) -> None:
+        config = preset("smoke", "authors")
+        members = networks.final_members(config, "naval", None)
+        network, method = MLP(16, 50, 1), methods.setting(config, "vadam", "naval")["method"]
+        result = train(members, network, method, epochs=1, batch_size=128, evaluation_samples=5)
+        assert result.scores["rmse"].isfinite().all()
+        assert result.scores["rmse"].max() < 0.05  # the target goes from 0.95 to 1
+
+    @pytest.mark.skipif(not data.available("wine"), reason="the wine data are not on this machine")
+    def test_duplicates_stay_where_the_published_splits_put_them(self) -> None:
+        table = data.load("wine")
+        assert len(np.unique(np.column_stack([table.X, table.y]), axis=0)) == len(table.y) - 240
+        member = networks.final_members(preset("smoke", "authors"), "wine", None)[0]
+        assert len(member.train) + len(member.test) == len(table.y)
+
+
+class TestComparison:
+    def test_paired_test_is_scipys(self) -> None:
+        rng = np.random.default_rng(0)
+        a, b = rng.normal(size=20), rng.normal(0.5, size=20)
+        assert comparison.paired(a - b).p == pytest.approx(stats.ttest_rel(a, b).pvalue)
+
+    @pytest.mark.parametrize(
+        "gains", [np.zeros(20), np.full(20, 0.3), np.array([1.0, np.nan]), np.array([1.0, -np.inf])]
+    )
+    def test_no_verdict_where_there_is_nothing_to_test(self, gains: np.ndarray) -> None:
+        assert comparison.paired(gains).sign == 0
+
+    def test_standard_error_is_the_authors(self) -> None:
+        mean = comparison.mean([1.0, 2.0, 3.0, 6.0])
+        assert mean == pytest.approx((3.0, np.std([1, 2, 3, 6]) / 2))
+
+    def test_distance_counts_the_rounding(self) -> None:
+        ours, papers = comparison.Mean(0.104, 0.0005), comparison.Mean(0.10, 0.0)
+        assert comparison.distance(ours, papers) == pytest.approx(0.004 / math.hypot(0.0005, 0.01 / math.sqrt(12)))
+
+    def test_which_log_likelihood_is_printed(self) -> None:
+        assert comparison.paper("vadam", "boston", "joint_log_likelihood") == (-2.85, 0.07)
+        assert comparison.paper("vadam", "boston", "log_likelihood") is None
+        assert comparison.paper("mc-dropout", "boston", "log_likelihood") == (-2.46, 0.06)
+        assert comparison.paper("vogn", "boston", "rmse") is None
+
+    def test_epochs_saved(self) -> None:
+        fast, slow = np.array([[3.0, 1.0, 1.0, 1.0]] * 2), np.array([[4.0, 3.0, 2.0, 1.04]] * 2)
+        made = recorded({"vadam-boston": {"curve": {"rmse": fast}}, "bbvi-boston": {"curve": {"rmse": slow}}})
+        assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == 2.0
+
+
+def recorded(cells: dict[str, dict]) -> Recorded:
+    config = preset("paper", "authors").as_dict()
+    return Recorded("paper", "authors", {"config": config, "cpu_seconds": 1.0}, cells)
+
+
+def made_up(sets: tuple[str, ...], gain: dict[str, float]) -> Results:
+    """Every method at its gain over BBVI, with a little noise; RMSE is better where it is smaller."""
+    rng = np.random.default_rng(0)
+    cells = {}
+    for method in comparison.NAMES:
+        for name in sets:
+            level = gain.get(method, 0.0) + 0.01 * rng.normal(size=20)
+            curve = {"rmse": np.linspace(3, 1, 40)[None] - level[:, None]}
+            scores = {"rmse": 3 - level, "joint_log_likelihood": level, "log_likelihood": level}
+            cells[f"{method}-{name}"] = {**scores, "curve": curve, "vprop": {**scores, "curve": curve}}
+    return Results({"authors": recorded(cells)})
+
+
+def verdict(results: Results, claim: str) -> Verdict:
+    return next(entry.evidence.verdict for entry in entries(UCI, results) if entry.claim.id == claim)
+
+
+class TestClaims:
+    def test_a_sweep_under_way_has_no_verdicts_but_says_how_it_stands(self) -> None:
+        for entry in entries(UCI, made_up(("yacht", "boston"), {})):
+            assert entry.evidence.verdict == Verdict.NOT_RUN
+            assert "So far 2 of 8 sets" in entry.evidence.text
+
+    def test_verdicts_follow_the_numbers(self) -> None:
+        alike = made_up(comparison.SETS, {"mc-dropout": 0.5})
+        ahead = made_up(comparison.SETS, {"vadam": 0.5, "vogn": 0.5})
+        yes, no = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED
+        assert [verdict(r, "uci-comparable") for r in (alike, ahead)] == [yes, no]
+        assert [verdict(r, "uci-dropout") for r in (alike, ahead)] == [yes, no]
+        assert [verdict(r, "uci-vogn") for r in (alike, ahead)] == [yes, no]
+        assert [verdict(r, "uci-trend") for r in (alike, ahead)] == [no, yes]
+        assert [verdict(r, "uci-rmse") for r in (alike, ahead)] == [no, no]
+
+    def test_nothing_recorded_under_the_authors_protocol(self) -> None:
+        text_alone = Results({"text": made_up(("yacht",), {})["authors"]})
+        assert {entry.evidence.verdict for entry in entries(UCI, text_alone)} == {Verdict.NOT_RUN}
+
+
+class TestSweep:
+    def test_a_row_has_all_scores_of_every_split(self, whole: dict[str, dict]) -> None:
+        for cell, result in whole.items():
+            for metric in comparison.METRICS:
+                assert len(result[metric]) == SMALL.splits
+                assert np.isfinite(result[metric]).all()
+            assert np.asarray(result["curve"]["rmse"]).shape == (SMALL.splits, SMALL.epochs)
+            assert np.asarray(result["curve"]["rmse"])[:, -1] == pytest.approx(result["rmse"], rel=0.2), cell
+            assert ("vprop" in result) == cell.startswith("vadam")
+
+    @needs_boston
+    @pytest.mark.parametrize("rounds", [1, 2])
+    def test_stopped_in_the_middle_of_a_search(self, tmp_path: Path, whole: dict[str, dict], rounds: int) -> None:
+        """The same numbers to the last digit, and no trial is done twice."""
+        seen = []
+
+        def stop(fraction: float, key: str) -> None:
+            seen.append(fraction)
+            if len(seen) == rounds:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run(UCI, SMALL, tmp_path, progress=stop)
+        journal = run_folder(tmp_path, SMALL) / "checkpoints" / "vadam-boston.jsonl"
+        assert len(journal.read_text().splitlines()) == 1 + SMALL.splits * (1 + rounds)
+        run(UCI, SMALL, tmp_path)
+        assert rows(tmp_path) == whole
+        assert not journal.exists()
+
+    @needs_boston
+    def test_two_processes(self, tmp_path: Path, whole: dict[str, dict]) -> None:
+        run(UCI, SMALL, tmp_path, jobs=2)
+        assert rows(tmp_path) == whole
+
+    @needs_boston
+    def test_a_second_sweep_on_the_folder_is_refused(self, tmp_path: Path, whole: dict[str, dict]) -> None:
+        refusals = []
+
+        def start_another(fraction: float, key: str) -> None:
+            if not refusals:
+                with pytest.raises(ExperimentError, match=f"is in use by another run \\(process {os.getpid()}\\)") as e:
+                    run(UCI, SMALL, tmp_path)
+                refusals.append(e)
+
+        run(UCI, SMALL, tmp_path, progress=start_another)
+        assert refusals
+        assert rows(tmp_path) == whole
+
+    @needs_boston
+    @pytest.mark.parametrize("room", [1_300, 1_500])
+    def test_no_space_left(self, tmp_path: Path, whole: dict[str, dict], room: int) -> None:
+        """A limit on the size of files cuts a write short, as a full disk does; what stood before is kept."""
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, before[1]))
+            with pytest.raises(OSError, match="File too large"):
+                run(UCI, SMALL, tmp_path)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        run(UCI, SMALL, tmp_path)
+        assert rows(tmp_path) == whole
+
+    def test_no_space_left_is_told_in_words(self, capsys: pytest.CaptureFixture[str]) -> None:
+        with pytest.raises(typer.Exit), in_words(False, go_on="vadam run uci"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        said = " ".join(capsys.readouterr().err.split())
+        assert "What is done is kept: make room and go on with: vadam run uci" in said
+
+    def test_a_network_that_diverges_spoils_no_other(self) -> None:
+        rng = np.random.default_rng(0)
+        x, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+        calm = Member(x, y, train=np.arange(30), test=np.arange(30, 40), seed=1)
+        config = preset("smoke", "authors")
+        method = methods.setting(config, "vadam", "boston")["method"]
+        result = train([calm, replace(calm, lr=1e30)], MLP(2, 5, 1), method, epochs=2, evaluation_samples=5)
+        assert result.diverged.tolist() == [False, True]
+        assert math.isfinite(result.scores["rmse"][0])
+        assert result.scores["joint_log_likelihood"][1] == -math.inf
+
+    @needs_boston
+    def test_a_part_of_the_sweep_is_shown_as_a_part(self, tmp_path: Path) -> None:
+        """The table, its notes and the figures, from one cell of many."""
+        config = preset("smoke", "authors")
+
+        def stop(fraction: float, key: str) -> None:
+            if key == "bbvi-yacht":
+                raise KeyboardInterrupt
+
+        if not data.available("yacht"):
+            pytest.skip("the yacht data are not on this machine")
+        with pytest.raises(KeyboardInterrupt):
+            run(UCI, config, tmp_path, progress=stop)
+        results = read_results(tmp_path, UCI)
+        assert set(results["authors"].cells) == {"vadam-yacht"}
+        assert "Vadam 1, BBVI 0" in UCI.part("table").notes(results)[0]
+        assert any("–" in row for row in UCI.part("table").table(results).rows)
+        assert set(UCI.part("plot").figures(results)) == set(UCI.part("plot").CAPTIONS)
