@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ENOUGH_FOR_A_THREAD = 1 << 16
+ENOUGH_FOR_A_THREAD = 1 << 19  # fewer, and waking a thread takes longer than it saves
 
 
 @cache

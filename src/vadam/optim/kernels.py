@@ -110,25 +110,47 @@ class Compiled:
 
     def __call__(self, kernel: Kernel, rule: ModuleType | None, vectors: Sequence[Tensor], *numbers: Any) -> None:
         if len(vectors[0]):
-            _compiled(kernel, rule, vectors[0].dtype)(vectors, *numbers)
+            names = tuple(tuple(x) if isinstance(x, dict) else None for x in numbers)
+            _compiled(kernel, rule, vectors[0].dtype, names)(vectors, *_as_vector(numbers))
+
+
+def _as_vector(numbers: Sequence[Any]) -> tuple[Tensor, ...]:
+    """All numbers as one vector: what changes from step to step must not be compiled as a constant. A tensor stays what it is."""
+    if any(isinstance(x, Tensor) for x in numbers):
+        return tuple(numbers)
+    values = [value for x in numbers for value in (x.values() if isinstance(x, dict) else (x,))]
+    return (torch.tensor(values, dtype=torch.float64, device="cpu"),)
+
+
+def _as_arguments(names: tuple[tuple[str, ...] | None, ...], numbers: Tensor) -> Iterator[Any]:
+    """The other way: the arguments of a kernel."""
+    at = 0
+    for group in names:
+        if group is None:
+            yield numbers[at]
+        else:
+            yield {name: numbers[at + i] for i, name in enumerate(group)}
+        at += 1 if group is None else len(group)
 
 
 @cache
-def _compiled(kernel: Kernel, rule: ModuleType | None, dtype: torch.dtype) -> Callable[..., None]:
-    def run(vectors: Sequence[Tensor], *numbers: Any) -> None:
-        kernel(rule, vectors, *numbers)
+def _compiled(
+    kernel: Kernel, rule: ModuleType | None, dtype: torch.dtype, names: tuple[tuple[str, ...] | None, ...]
+) -> Callable[..., None]:
+    def run(vectors: Sequence[Tensor], numbers: Tensor) -> None:
+        kernel(rule, vectors, *(_as_arguments(names, numbers) if numbers.is_floating_point() else (numbers,)))
 
     # A code object of its own: torch counts compilations per code object and gives up after a few.
     own = FunctionType(run.__code__.replace(), run.__globals__, kernel.__name__, run.__defaults__, run.__closure__)
     fast = torch.compile(own, dynamic=True, fullgraph=True)
     works: bool | None = None
 
-    def run_what_works(vectors: Sequence[Tensor], *numbers: Any) -> None:
+    def run_what_works(vectors: Sequence[Tensor], numbers: Tensor) -> None:
         nonlocal works
         if works is not False:
             try:
                 with _first_time() if works is None else nullcontext():
-                    fast(vectors, *numbers)
+                    fast(vectors, numbers)
                 works = True
                 return
             except Exception as error:  # of the compiler: it has not run anything yet
@@ -138,7 +160,7 @@ def _compiled(kernel: Kernel, rule: ModuleType | None, dtype: torch.dtype) -> Ca
                     stacklevel=3,
                 )
                 works = False
-        Chunked()(kernel, rule, vectors, *numbers)
+        Chunked()(lambda _, cuts, z: run(cuts, z), rule, vectors, numbers)
 
     return run_what_works
 

@@ -4,6 +4,7 @@ Block b of piece i of the weights is filled from the stream (i, b) of the seed. 
 fill it, and whoever knows the seed can draw them again: an estimator that needs ε after the backward pass does not have to keep it.
 """
 
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -15,7 +16,7 @@ from vadam.optim import fast_noise
 from vadam.optim.kernels import Chunked, Compiled, gaussian_
 from vadam.optim.pieces import Piece
 
-BLOCK = 1 << 19  # weights whose noise is drawn at a time: few calls, and it stays in the cache until it is used
+BLOCK = 1 << 21  # weights whose noise is drawn at a time: few calls, and it stays in the cache until it is used
 
 
 def blocks(piece: Piece, seed: int, stream: int, run: Chunked | Compiled) -> Iterator[tuple[slice, Tensor]]:
@@ -25,7 +26,7 @@ def blocks(piece: Piece, seed: int, stream: int, run: Chunked | Compiled) -> Ite
     """
     size, dtype, device = piece.size, piece.dtype, piece.params[0].device
     fast = isinstance(run, Compiled) and dtype == torch.float32 and device.type == "cpu" and fast_noise.available()
-    room = torch.empty(min(BLOCK, size + size % 2), dtype=dtype, device=device)
+    room = _room(min(BLOCK, size + size % 2), dtype, device)
     keys = counter.keys([seed], [(stream << 32) + b for b in range(-(-size // BLOCK))])[:, 0].to(device)
     for key, start in zip(keys, range(0, size, BLOCK), strict=True):
         length = min(BLOCK, size - start)
@@ -35,6 +36,22 @@ def blocks(piece: Piece, seed: int, stream: int, run: Chunked | Compiled) -> Ite
         else:
             run(gaussian_, None, [_positions(device)[:half], room[:half], room[half : 2 * half]], key)
         yield slice(start, start + length), room[:length]
+
+
+class _Rooms(threading.local):
+    def __init__(self) -> None:
+        self.of: dict[tuple[torch.dtype, torch.device], Tensor] = {}
+
+
+_rooms = _Rooms()
+
+
+def _room(size: int, dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Scratch memory of this thread, at most a block: large memory that is freed and allocated again costs page faults."""
+    room = _rooms.of.get((dtype, device))
+    if room is None or len(room) < size:
+        room = _rooms.of[dtype, device] = torch.empty(size, dtype=dtype, device=device)
+    return room[:size]
 
 
 @lru_cache(maxsize=8)

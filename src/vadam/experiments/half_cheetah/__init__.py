@@ -8,4 +8,7 @@ EXPERIMENT = Experiment(
     title="Exploration by weight-perturbation in DDPG on Half-Cheetah",
     package=__name__,
     order=50,
+    presets=("smoke", "quick", "early", "paper"),
+    judged_from="early",
+    sweep=True,
 )

@@ -1,0 +1,41 @@
+"""A strip of the cheetah at the end of a trial: where MuJoCo has its limbs, frame by frame, seen from the side."""
+
+from typing import Any
+
+import numpy as np
+
+FIRST, EVERY, FRAMES = 300, 2, 12
+"""Steps of 0.05 s."""
+
+
+def film(model: Any, environment: Any, steps: int, seed: int) -> dict[str, Any]:
+    """An episode with the mean weights: its return, and [frames, limbs, (x₁, z₁, x₂, z₂)] with the limbs' radii, in metres."""
+    observation, _ = environment.reset(seed=seed)
+    total, ended, step, frames = 0.0, False, 0, []
+    first = min(FIRST, steps - EVERY * FRAMES)
+    while not ended:
+        if 0 <= step - first < EVERY * FRAMES and (step - first) % EVERY == 0:
+            frames.append(_limbs(environment.unwrapped))
+        action, _ = model.predict(observation, deterministic=True)
+        observation, reward, terminated, truncated, _ = environment.step(action)
+        total, ended, step = total + float(reward), terminated or truncated, step + 1
+    distance = float(environment.unwrapped.data.qpos[0])
+    radii = _capsules(environment.unwrapped.model)[1]
+    environment.close()
+    return {"return": total, "distance": distance, "radii": radii, "frames": np.round(frames, 3).tolist()}
+
+
+def _capsules(model: Any) -> tuple[list[int], list[float]]:
+    import mujoco
+
+    numbers = [i for i in range(model.ngeom) if model.geom_type[i] == mujoco.mjtGeom.mjGEOM_CAPSULE]
+    return numbers, [round(float(model.geom_size[i, 0]), 3) for i in numbers]
+
+
+def _limbs(environment: Any) -> np.ndarray:
+    """A capsule is a segment along its own z axis, thickened."""
+    numbers, _ = _capsules(environment.model)
+    centre = environment.data.geom_xpos[numbers]
+    axis = environment.data.geom_xmat[numbers].reshape(-1, 3, 3)[:, :, 2]
+    half = environment.model.geom_size[numbers, 1][:, None] * axis
+    return np.concatenate([(centre - half)[:, [0, 2]], (centre + half)[:, [0, 2]]], axis=1)

@@ -1,0 +1,120 @@
+"""Fig. 3 right: test returns along the way; beside them the curves that the authors ship, and a strip of film."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vadam.experiments.half_cheetah.table import PAPER
+from vadam.experiments.plotting import INK, panels, style
+from vadam.experiments.results import Recorded, Results
+from vadam.experiments.rl.judging import main
+from vadam.experiments.rl.reading import COLOURS, NAMES, curve, trials
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+STEPS = "thousand time steps"
+CAPTIONS = {
+    "curves": (
+        "Left: test return with the mean weights, mean over trials, bands of one standard error. Middle and right: the two runs "
+        "that the authors ship, on HalfCheetah-v1."
+    ),
+    "spread": "How far the sampled weights spread: the mean standard deviation over all weights of the policy.",
+    "film": "The cheetah of the best trial, with its mean weights: one frame every 0.1 seconds, seen from the side, "
+    "moving to the right.",
+}
+
+
+def figures(results: Results) -> "dict[str, Figure]":
+    run = main(results)
+    with style():
+        return {"curves": _curves(run), "spread": _spread(run), "film": _film(run)}
+
+
+def _curves(run: Recorded) -> "Figure":
+    figure, (ours, first, second) = panels(3, width=3.5, height=3.1)
+    for method, name in NAMES.items():
+        found = curve(run, method)
+        if found is not None:
+            _draw(ours, *found, method, f"{name} ({len(trials(run, method))})")
+    for axes, shipped in ((first, PAPER["runs"][0]), (second, PAPER["runs"][1])):
+        for method, name in NAMES.items():
+            line = shipped[method]
+            _draw(axes, np.asarray(PAPER["step"]), np.asarray(line["mean"]), np.asarray(line["se"]), method, name)
+    ours.set(title="Here (trials)", xlabel=STEPS, ylabel="test return")
+    first.set(title="Authors, first run", xlabel=STEPS)
+    second.set(title="Authors, second run", xlabel=STEPS)
+    end = max(ours.get_xlim()[1], 100)
+    for axes in (ours, first, second):
+        axes.set_xlim(0, end)
+        axes.grid()
+    _same_height((ours, first, second), end)
+    ours.legend(fontsize=7, loc="upper left")
+    second.legend(fontsize=6, loc="upper left")
+    return figure
+
+
+def _draw(axes: "Axes", step: np.ndarray, mean: np.ndarray, error: np.ndarray, method: str, label: str) -> None:
+    step = step / 1000
+    axes.plot(step, mean, color=COLOURS[method], label=label)
+    axes.fill_between(step, mean - error, mean + error, color=COLOURS[method], alpha=0.18, linewidth=0)
+
+
+def _same_height(panels: "tuple[Axes, ...]", end: float) -> None:
+    """One scale for all, of what is within sight."""
+    seen = [
+        y
+        for axes in panels
+        for line in axes.lines
+        for x, y in zip(np.asarray(line.get_xdata()), np.asarray(line.get_ydata()), strict=True)
+        if x <= end
+    ]
+    low, high = min(seen, default=0.0), max(seen, default=1.0)
+    margin = 0.12 * (high - low) + 1.0
+    for axes in panels:
+        axes.set_ylim(low - margin, high + margin)
+
+
+def _spread(run: Recorded) -> "Figure":
+    figure, (axes,) = panels(1, width=4.2, height=2.8)
+    for method, name in NAMES.items():
+        for number, trial in enumerate(t for t in trials(run, method) if "sigma" in t):
+            label = name if number == 0 else None
+            axes.plot(np.asarray(trial["step"]) / 1000, trial["sigma"], color=COLOURS[method], linewidth=1, label=label)
+    axes.set(xlabel=STEPS, ylabel="mean σ")
+    if axes.lines:
+        axes.legend(fontsize=7)
+    axes.grid()
+    return figure
+
+
+def _film(run: Recorded) -> "Figure":
+    best: dict[str, Any] = max((cell["film"] for cell in run.cells.values()), key=lambda film: film["return"])
+    frames = np.asarray(best["frames"], dtype=float)
+    figure, axes = panels(6, rows=-(-len(frames) // 6), width=1.75, height=1.35)
+    for number, (panel, limbs) in enumerate(zip(axes, frames, strict=False)):
+        centre = float(limbs[0, [0, 2]].mean())
+        _cheetah(panel, limbs, best["radii"])
+        panel.axhline(0, color=INK, linewidth=0.8)
+        for post in np.arange(np.floor(centre) - 2, centre + 2, 0.5):
+            panel.plot([post, post], [0, -0.06], color=INK, linewidth=0.8)
+        panel.set(xlim=(centre - 1.2, centre + 1.2), ylim=(-0.12, 1.4), xticks=[], yticks=[], aspect="equal")
+        panel.set_title(f"{0.1 * number:.1f} s", fontsize=7)
+        for side in panel.spines.values():
+            side.set_visible(False)
+    for panel in axes[len(frames) :]:
+        panel.set_visible(False)
+    return figure
+
+
+def _cheetah(axes: "Axes", limbs: np.ndarray, radii: list[float]) -> None:
+    """Capsules seen from the side: torso and head first, then the hind leg, then the fore leg."""
+    from matplotlib.patches import Polygon
+
+    colours = ["#c98a1b"] * 2 + ["#3b82c4"] * 3 + ["#e0533d"] * 3
+    for (x1, z1, x2, z2), radius, colour in zip(limbs, radii, colours, strict=True):
+        angle = np.arctan2(z2 - z1, x2 - x1) + np.linspace(np.pi / 2, 3 * np.pi / 2, 16)
+        first = np.stack([x1 + radius * np.cos(angle), z1 + radius * np.sin(angle)], axis=1)
+        second = np.stack([x2 - radius * np.cos(angle), z2 - radius * np.sin(angle)], axis=1)
+        axes.add_patch(Polygon(np.concatenate([first, second]), closed=True, color=colour, alpha=0.9, linewidth=0))

@@ -1,0 +1,18 @@
+"""One cell for each method, trial and stretch of the way; it also records a strip of film."""
+
+from typing import Any
+
+from vadam.experiments.half_cheetah.config import Config
+from vadam.experiments.half_cheetah.film import film
+from vadam.experiments.rl.cells import cells, trained
+from vadam.experiments.work import Work
+from vadam.integrations.mujoco import quiet
+
+__all__ = ["cells", "run_cell"]
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    trial = trained(config, key, work)
+    with quiet():
+        environment = config.make_environment()
+    return trial.curve.summary() | {"film": film(trial.model, environment, config.episode_steps, seed=0)}

@@ -1,0 +1,48 @@
+"""Settings of the mountain car: App. K's, with a smaller network and noise that can be seen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vadam.experiments.rl.config import PROTOCOLS
+from vadam.experiments.rl.config import Config as SharedConfig
+
+QUICK = ("vadam-episode", "adam-action-noise", "adam-plain")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SharedConfig):
+    experiment: str = "mountain-car"
+    environment: str = "MountainCarContinuous-v0"
+    methods: tuple[str, ...] = ("vadam-episode", "vadam-step", "adam-action-noise", "adam-plain")
+    hidden: tuple[int, int] = (32, 32)
+    episode_steps: int = 999
+    block: int = 3_996
+    test_episodes: int = 5
+    tau: float = 5e-3
+    actor_lr: float = 1e-4
+    sampling_precision: float = 10.0
+    """c: every weight begins with σ = 1/√c."""
+    action_noise: float = 0.3
+    """The standard deviation that is added to actions, which lie in [−1, 1]."""
+    train_every: int = 8
+
+    def make_environment(self) -> Any:
+        from gymnasium.wrappers import RescaleObservation
+
+        return RescaleObservation(super().make_environment(), np.float32(-1), np.float32(1))
+
+    def schedule(self) -> dict[str, Any]:
+        return {"train_freq": self.train_every, "gradient_steps": 1}
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "smoke": {"trials": 1, "stretches": (200,), "block": 100, "episode_steps": 50, "test_episodes": 2},
+    "quick": {"methods": QUICK, "trials": 5, "stretches": (15_984,)},
+    "paper": {"trials": 10, "stretches": (39_960,)},
+}
+
+
+def preset(preset: str, protocol: str) -> Config:
+    return Config(preset=preset, protocol=protocol, **(PROTOCOLS[protocol] | PRESETS[preset]))

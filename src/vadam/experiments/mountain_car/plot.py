@@ -1,0 +1,42 @@
+"""One lane a trial: when the car first reached the top, and how often."""
+
+from typing import TYPE_CHECKING
+
+from vadam.experiments.mountain_car.table import NAMES
+from vadam.experiments.plotting import panels, style
+from vadam.experiments.results import Results
+from vadam.experiments.rl.reading import trials
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = {
+    "vadam-episode": "#e0533d",
+    "vadam-step": "#8e6bbf",
+    "adam-action-noise": "#3b82c4",
+    "adam-plain": "#8b949e",
+}
+CAPTIONS = {
+    "arrivals": (
+        "One lane a trial, from its start to its end: the dot is the car’s first arrival at the top while it was learning, the "
+        "number how often it arrived in all. A lane without a dot is a trial that never got there."
+    )
+}
+
+
+def figures(results: Results) -> "dict[str, Figure]":
+    run = results["text"]
+    with style():
+        shown = [method for method in NAMES if trials(run, method)]
+        figure, axes = panels(len(shown), width=3.0, height=2.2)
+        for panel, method in zip(axes, shown, strict=True):
+            for lane, trial in enumerate(trials(run, method), start=1):
+                end, first = trial["step"][-1], trial["first_arrival"]
+                panel.plot([0, end], [lane, lane], color=COLOURS[method], linewidth=1, alpha=0.5)
+                if first is not None:
+                    panel.plot([first], [lane], "o", color=COLOURS[method], markersize=6)
+                    panel.text(first, lane + 0.18, f" {trial['arrivals']}×", fontsize=8)
+            lanes = len(trials(run, method))
+            panel.set(title=NAMES[method], xlabel="time steps", ylim=(0.4, lanes + 0.9), yticks=range(1, lanes + 1))
+        axes[0].set_ylabel("trial")
+    return {"arrivals": figure}

@@ -1,0 +1,40 @@
+"""One cell for each method and trial; it also records how often the car reached the top while it was learning."""
+
+from typing import Any
+
+from vadam.experiments.mountain_car.config import Config
+from vadam.experiments.rl.cells import cells, trained
+from vadam.experiments.work import Work
+
+__all__ = ["cells", "run_cell"]
+
+AT_THE_TOP = 50.0
+"""A step that arrives is rewarded with 100, less the force that it took."""
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    trial = trained(config, key, work, methods)
+    arrivals = (trial.remembered("rewards") > AT_THE_TOP).flatten().nonzero()[0]
+    first = int(arrivals[0]) + 1 if len(arrivals) else None
+    return trial.curve.summary() | {"arrivals": len(arrivals), "first_arrival": first}
+
+
+def methods(config: Config) -> dict[str, Any]:
+    import torch
+
+    from vadam.experiments.rl.methods import Method
+    from vadam.optim import Vadam
+
+    adam = {"lr": config.actor_lr, "fused": True}
+    noisy = {
+        "lr": config.actor_lr,
+        "num_data": 1,
+        "prior_precision": 1e-8,
+        "sampling_precision": config.sampling_precision,
+    }
+    return {
+        "vadam-episode": Method("Vadam, one sample an episode", Vadam, noisy, sample_every="episode"),
+        "vadam-step": Method("Vadam, one sample a step", Vadam, noisy, sample_every="step"),
+        "adam-action-noise": Method("Adam, noise on actions", torch.optim.Adam, adam, action_noise=config.action_noise),
+        "adam-plain": Method("Adam-Plain", torch.optim.Adam, adam),
+    }

@@ -1,0 +1,57 @@
+"""The cells of an experiment: every trial of every method, recorded at each stretch of its way."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vadam.experiments.contract import ExperimentError
+from vadam.experiments.rl.config import FIRST, Config
+from vadam.experiments.work import Work
+
+
+def cells(config: Config) -> dict[str, float]:
+    """In the order that shows most early: seed by seed over the methods that explore by the family or not at all."""
+    first = [m for m in FIRST if m in config.methods]
+    then = [m for m in config.methods if m not in FIRST]
+    lengths = [end - start for start, end in zip((0, *config.stretches), config.stretches, strict=False)]
+    return {
+        key(method, number, end): length / 1000
+        for end, length in zip(config.stretches, lengths, strict=True)
+        for group in (first, then)
+        for number in range(config.trials)
+        for method in group
+    }
+
+
+def key(method: str, number: int, end: int) -> str:
+    return f"{method}-{number}-{end}"
+
+
+def parsed(key: str) -> tuple[str, int, int]:
+    method, number, end = key.rsplit("-", 2)
+    return method, int(number), int(end)
+
+
+def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[str, Any]] | None = None) -> Any:
+    """The trial of that cell, trained to its end: from its own checkpoint, or that of the stretch before, or from the start."""
+    try:
+        from vadam.experiments.rl.methods import table_3
+        from vadam.experiments.rl.trial import Trial
+    except ImportError as error:
+        raise ExperimentError(
+            f'Reinforcement learning needs more packages: pip install "vadam[rl]" ({error}).'
+        ) from error
+    method, number, end = parsed(key)
+    trial = Trial(config, (methods or table_3)(config)[method], number)
+    so_far = work.beside(f"{method}-{number}")
+    restored = work.restore() or so_far.restore()
+    if restored is not None and restored[1]["step"] <= end:
+        trial.load(*restored)
+    else:
+        trial.test()
+    while trial.step < end:
+        trial.advance(end)
+        work.report(trial.step / end)
+        work.checkpoint(trial.tensors(), trial.meta())
+    so_far.checkpoint(trial.tensors(), trial.meta())
+    trial.close()
+    return trial

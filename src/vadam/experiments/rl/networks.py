@@ -1,0 +1,97 @@
+"""The networks of Lillicrap et al. (2016), which the paper and its authors' program use: the action enters the second layer."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.policies import ContinuousCritic
+from stable_baselines3.td3.policies import Actor, TD3Policy
+from torch import Tensor, nn
+
+OUTPUT = 3e-3
+"""Weights of the last layers start in U(−0.003, 0.003)."""
+
+
+class LateActionQ(nn.Module):
+    """Q(s, a) = w · relu(W₂ relu(W₁ s + b₁) + A a + b₂) + b, of the concatenated (s, a)."""
+
+    def __init__(self, states: int, actions: int, hidden: tuple[int, int]) -> None:
+        super().__init__()
+        self.states = states
+        self.first = nn.Linear(states, hidden[0])
+        self.second = nn.Linear(hidden[0], hidden[1])
+        self.action = nn.Linear(actions, hidden[1], bias=False)
+        self.out = nn.Linear(hidden[1], 1)
+
+    def forward(self, state_and_action: Tensor) -> Tensor:
+        state, action = state_and_action[:, : self.states].detach(), state_and_action[:, self.states :]
+        q: Tensor = self.out(torch.relu(self.second(torch.relu(self.first(state))) + self.action(action)))
+        return q
+
+
+class LateActionCritic(ContinuousCritic):
+    def __init__(self, *, net_arch: list[int], features_dim: int, **arguments: Any) -> None:
+        super().__init__(net_arch=net_arch, features_dim=features_dim, **arguments)
+        actions = int(np.prod(self.action_space.shape))  # type: ignore[arg-type]
+        for number in range(len(self.q_networks)):
+            q = LateActionQ(features_dim, actions, (net_arch[0], net_arch[1]))
+            self.q_networks[number] = q
+            self.add_module(f"qf{number}", q)
+
+
+class LillicrapPolicy(TD3Policy):
+    """``initialisation`` is "fan-in", as in Lillicrap et al., or "authors"."""
+
+    def __init__(self, *args: Any, initialisation: str = "fan-in", **kwargs: Any) -> None:
+        self.initialise: dict[str, Callable[[Any], None]] = INITIALISATIONS[initialisation]
+        super().__init__(*args, **kwargs)
+
+    def make_actor(self, features_extractor: Any = None) -> Actor:
+        actor = super().make_actor(features_extractor)
+        self.initialise["actor"](actor)
+        return actor
+
+    def make_critic(self, features_extractor: Any = None) -> ContinuousCritic:
+        arguments = self._update_features_extractor(self.critic_kwargs, features_extractor)
+        critic = LateActionCritic(**arguments)
+        self.initialise["critic"](critic)
+        return critic.to(self.device)
+
+
+@torch.no_grad()
+def _small_outputs(network: nn.Module) -> None:
+    """torch's own start, U(−1/√n, 1/√n) for n inputs, is that of Lillicrap et al.; only the last layer differs."""
+    last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
+    last.weight.uniform_(-OUTPUT, OUTPUT)
+    last.bias.uniform_(-OUTPUT, OUTPUT)
+
+
+@torch.no_grad()
+def _authors_actor(actor: Actor) -> None:
+    """Hidden weights N(0, 0.3²), every bias 0.1."""
+    *hidden, last = [module for module in actor.modules() if isinstance(module, nn.Linear)]
+    for layer in hidden:
+        layer.weight.normal_(0, 0.3)
+        layer.bias.fill_(0.1)
+    last.weight.uniform_(-OUTPUT, OUTPUT)
+    last.bias.fill_(0.1)
+
+
+@torch.no_grad()
+def _authors_critic(critic: LateActionCritic) -> None:
+    """Normal weights of standard deviation 0.02 cut off at two of them, biases zero."""
+    for q in critic.q_networks:
+        assert isinstance(q, LateActionQ)
+        for layer in (q.first, q.second, q.action):
+            nn.init.trunc_normal_(layer.weight, std=0.02, a=-0.04, b=0.04)
+            if layer.bias is not None:
+                layer.bias.zero_()
+        q.out.weight.uniform_(-OUTPUT, OUTPUT)
+        q.out.bias.zero_()
+
+
+INITIALISATIONS: dict[str, dict[str, Callable[[Any], None]]] = {
+    "fan-in": {"actor": _small_outputs, "critic": _small_outputs},
+    "authors": {"actor": _authors_actor, "critic": _authors_critic},
+}

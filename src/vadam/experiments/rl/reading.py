@@ -1,0 +1,58 @@
+"""Recorded trials, as tables, figures and claims read them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vadam.experiments.results import Recorded
+from vadam.experiments.rl.cells import parsed
+
+NAMES = {
+    "vadam": "Vadam",
+    "vadagrad": "VadaGrad",
+    "adam-plain": "Adam-Plain",
+    "adam-explore": "Adam-Explore",
+    "sgd-plain": "SGD-Plain",
+    "sgd-explore": "SGD-Explore",
+}
+COLOURS = {
+    "vadam": "#e0533d",
+    "vadagrad": "#3b82c4",
+    "adam-plain": "#1a9850",
+    "adam-explore": "#8e6bbf",
+    "sgd-plain": "#8b949e",
+    "sgd-explore": "#c98a1b",
+}
+
+
+def trials(run: Recorded, method: str) -> list[dict[str, Any]]:
+    """Of each trial the record that goes furthest, in the order of the trials."""
+    furthest: dict[int, tuple[int, str]] = {}
+    for key in run.cells:
+        name, number, end = parsed(key)
+        if name == method:
+            furthest[number] = max(furthest.get(number, (0, "")), (end, key))
+    return [run[key] for _, (_, key) in sorted(furthest.items())]
+
+
+def horizon(run: Recorded, methods: tuple[str, ...]) -> int:
+    """The time step that every trial of these methods has reached; 0 where one of them has none."""
+    return min((min((trial["step"][-1] for trial in trials(run, m)), default=0) for m in methods), default=0)
+
+
+def speed(trial: Mapping[str, Any], until: int) -> float:
+    """The mean test return up to a time step, the start left out: who learns faster has more of it."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(mean[(step > 0) & (step <= until)].mean())
+
+
+def curve(run: Recorded, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Steps, mean and standard error over trials, as far as all trials go."""
+    found = trials(run, method)
+    if not found:
+        return None
+    length = min(len(trial["step"]) for trial in found)
+    returns = np.asarray([trial["mean"][:length] for trial in found], dtype=float)
+    error = returns.std(0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.zeros(length)
+    return np.asarray(found[0]["step"][:length]), returns.mean(0), error

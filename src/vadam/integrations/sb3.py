@@ -1,0 +1,222 @@
+"""Exploration in parameter space for Stable-Baselines3: DDPG whose actor is a distribution over weights (paper App. K)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import mse_loss
+
+try:
+    from stable_baselines3 import DDPG
+    from stable_baselines3.common.noise import ActionNoise
+    from stable_baselines3.common.type_aliases import GymEnv, ReplayBufferSamples, Schedule
+    from stable_baselines3.common.utils import polyak_update
+    from stable_baselines3.td3.policies import TD3Policy
+except ImportError as error:
+    raise ImportError('ParameterNoiseDDPG needs Stable-Baselines3: pip install "vadam[rl]"') from error
+
+from vadam.integrations.mujoco import quiet
+from vadam.optim import Vadam
+from vadam.optim.base import VariationalOptimizer
+
+TABLE_3 = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
+"""The paper's Vadam: λ = 1e-8, c = 10000, N = 1."""
+
+
+class ParameterNoiseDDPG(DDPG):
+    """DDPG that explores with sampled weights (paper App. K, Algorithms 1 and 2).
+
+    .. code-block:: text
+
+        at every time step
+            θ ~ N(μ, σ²)                                          the actor's optimizer knows μ and σ
+            act with π_θ, add the transition to the replay buffer, draw a minibatch of it
+            ω ← Adam step on mean (r + γ Q_ω̃(s', π_μ̃(s')) − Q_ω(s, a))²
+            ĝ ← −(1/M) Σ ∇_θ π_θ(s) ∇_a Q_ω(s, π_θ(s))            at the θ that acted
+            (μ, σ) ← optimizer step along ĝ
+            ω̃ ← (1 − τ) ω̃ + τ ω,  μ̃ ← (1 − τ) μ̃ + τ μ           the target policy follows the mean
+
+    ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` see the mean, whenever they are called. Only a
+    callback that reads the actor's parameters one by one finds the sample there: call ``model.actor.optimizer.eval()`` first.
+    Any optimizer of the family will do, and any of torch's, which then explores only by ``action_noise``.
+
+    Args:
+        policy: as for DDPG, e.g. "MlpPolicy". The default network is the paper's, 400 and 300 ReLU units.
+        env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. Several environments share a sample.
+        actor_optimizer: the class of the actor's optimizer.
+        actor_optimizer_kwargs: its arguments, the learning rate among them; by default the paper's, if the optimizer is Vadam.
+        sample_every: "step" draws new weights for every time step, as the paper does; "episode" keeps the noise ε for an
+            episode (with several environments until the first of their episodes ends), while μ and σ go on learning.
+        policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in its authors' program.
+        learning_rate: the critic's, κ.
+        learning_starts: time steps before the first update. The policy acts from the first step on: there is no random phase.
+        others: those of DDPG, with the paper's M = 64 and τ = 0.001 as defaults.
+    """
+
+    def __init__(
+        self,
+        policy: str | type[TD3Policy],
+        env: GymEnv | str,
+        actor_optimizer: type[torch.optim.Optimizer] = Vadam,
+        actor_optimizer_kwargs: dict[str, Any] | None = None,
+        sample_every: Literal["step", "episode"] = "step",
+        policy_gradient: Literal["mean", "sum"] = "mean",
+        learning_rate: float | Schedule = 1e-3,
+        *,
+        learning_starts: int = 64,
+        batch_size: int = 64,
+        tau: float = 1e-3,
+        policy_kwargs: dict[str, Any] | None = None,
+        _init_setup_model: bool = True,
+        **others: Any,
+    ) -> None:
+        _one_of("sample_every", sample_every, ("step", "episode"))
+        _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
+        if actor_optimizer_kwargs is None:
+            actor_optimizer_kwargs = TABLE_3 if actor_optimizer is Vadam else {}
+        self.actor_optimizer, self.actor_optimizer_kwargs = actor_optimizer, dict(actor_optimizer_kwargs)
+        self.sample_every, self.policy_gradient = sample_every, policy_gradient
+        self._noise: Tensor | None = None  # the state from which the optimizer's generator draws the sample that acts
+        self._holds_sample = self._episode_ended = False
+        with quiet():
+            super().__init__(
+                policy,
+                env,
+                learning_rate,
+                learning_starts=learning_starts,
+                batch_size=batch_size,
+                tau=tau,
+                policy_kwargs={**_networks(policy_kwargs or {}), **(policy_kwargs or {})},
+                _init_setup_model=_init_setup_model,
+                **others,
+            )
+
+    def _setup_model(self) -> None:
+        super()._setup_model()
+        arguments = dict(self.actor_optimizer_kwargs)
+        if issubclass(self.actor_optimizer, VariationalOptimizer):
+            arguments.setdefault("generator", torch.Generator().manual_seed(int(torch.randint(1 << 62, ()))))
+        self.actor.optimizer = self.actor_optimizer(self.actor.parameters(), **arguments)
+        if self._sampler is None:
+            return
+        if not self._sampler.has_loop:
+            raise ValueError(
+                f"{self.actor_optimizer.__name__} with these arguments evaluates the loss itself and cannot be handed a policy "
+                f"gradient: choose Vadam, VadaGrad, Vprop, VOGN, IVON, BBVI, or VON with curvature='reparam'"
+            )
+        self._sampler.attach(self.actor)
+
+    @property
+    def _sampler(self) -> VariationalOptimizer | None:
+        """The actor's optimizer, if it can sample."""
+        optimizer = self.actor.optimizer
+        return optimizer if isinstance(optimizer, VariationalOptimizer) else None
+
+    # Acting ------------------------------------------------------------------------------------------------------------------
+
+    def _sample_action(
+        self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
+    ) -> tuple[np.ndarray, np.ndarray]:
+        self._hold_sample(fresh=self.sample_every == "step" or self._episode_ended)
+        observation, _ = self.policy.obs_to_tensor(self._last_obs)  # type: ignore[arg-type]
+        with torch.no_grad():  # forward, not a call: that would return to the mean
+            scaled = self.actor.forward(observation).cpu().numpy()  # type: ignore[arg-type]
+        if action_noise is not None:
+            scaled = np.clip(scaled + action_noise(), -1, 1)
+        return self.policy.unscale_action(scaled), scaled
+
+    def _hold_sample(self, *, fresh: bool) -> None:
+        """From here to the optimizer's step the actor holds the weights that act, unless somebody asks for the mean."""
+        if self._sampler is None:
+            return
+        if self._holds_sample and not fresh:
+            self._sampler.train()
+            return
+        if self._holds_sample:
+            self._drop_sample()
+        assert self._sampler.generator is not None
+        if fresh or self._noise is None:
+            self._noise = self._sampler.generator.get_state()
+        self._sampler.generator.set_state(self._noise)
+        self._sampler.train()
+        self._holds_sample = True
+
+    def _drop_sample(self) -> None:
+        if self._sampler is not None:
+            self._sampler.eval()
+            self._sampler.zero_grad()
+        self._holds_sample = False
+
+    def _store_transition(self, *args: Any) -> None:
+        super()._store_transition(*args)
+        dones = args[4]
+        self._episode_ended = bool(dones.any())
+
+    # Learning ----------------------------------------------------------------------------------------------------------------
+
+    def learn(self, *args: Any, **kwargs: Any) -> ParameterNoiseDDPG:
+        try:
+            return super().learn(*args, **kwargs)
+        finally:
+            self._drop_sample()
+
+    def train(self, gradient_steps: int, batch_size: int = 64) -> None:
+        self.policy.set_training_mode(True)
+        self._update_learning_rate(self.critic.optimizer)
+        for step in range(gradient_steps):
+            self._n_updates += 1
+            if step > 0:
+                self._hold_sample(fresh=self.sample_every == "step")
+            batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)  # type: ignore[union-attr]
+            critic_loss = self._update_critic(batch)
+            actor_loss = self._update_actor(batch)
+            self._update_targets()
+        self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
+        self.logger.record("train/critic_loss", critic_loss.item())
+        self.logger.record("train/actor_loss", actor_loss.item())
+
+    def _update_critic(self, batch: ReplayBufferSamples) -> Tensor:
+        discount = self.gamma if batch.discounts is None else batch.discounts
+        with torch.no_grad():
+            next_q = self.critic_target(batch.next_observations, self.actor_target(batch.next_observations))
+            target = batch.rewards + (1 - batch.dones) * discount * torch.cat(next_q, dim=1).amin(1, keepdim=True)
+        loss: Tensor = sum(mse_loss(q, target) for q in self.critic(batch.observations, batch.actions))  # type: ignore[assignment]
+        self.critic.optimizer.zero_grad()
+        loss.backward()
+        self.critic.optimizer.step()
+        return loss.detach()
+
+    def _update_actor(self, batch: ReplayBufferSamples) -> Tensor:
+        if self._sampler is not None:
+            self._sampler.train()  # the sample that acted, also where somebody has asked for the mean since
+        self.actor.optimizer.zero_grad()
+        q = self.critic.q1_forward(batch.observations, self.actor(batch.observations))
+        loss = -(q.mean() if self.policy_gradient == "mean" else q.sum())
+        loss.backward(inputs=list(self.actor.parameters()))
+        self.actor.optimizer.step()
+        self._holds_sample = False
+        return loss.detach()
+
+    @torch.no_grad()
+    def _update_targets(self) -> None:
+        for network, target in ((self.critic, self.critic_target), (self.actor, self.actor_target)):
+            torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), self.tau)
+        polyak_update(self.critic_batch_norm_stats, self.critic_batch_norm_stats_target, 1.0)
+        polyak_update(self.actor_batch_norm_stats, self.actor_batch_norm_stats_target, 1.0)
+
+    def _excluded_save_params(self) -> list[str]:
+        return [*super()._excluded_save_params(), "_noise"]
+
+
+def _networks(given: dict[str, Any]) -> dict[str, Any]:
+    """The paper's layers, and a critic's Adam that makes one pass over its weights."""
+    adam = {} if {"optimizer_class", "optimizer_kwargs"} & set(given) else {"optimizer_kwargs": {"fused": True}}
+    return {"net_arch": [400, 300], **adam}
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} is not valid: choose one of {', '.join(map(repr, choices))}")

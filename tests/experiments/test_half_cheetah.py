@@ -1,0 +1,209 @@
+"""Trials of reinforcement learning: stopped and resumed, Explore against autograd, order, film, what the ledger may say."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
+pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+
+from vadam.experiments import find
+from vadam.experiments.ledger import Verdict, entries
+from vadam.experiments.results import Recorded, Results
+from vadam.experiments.rl import cells, explore_rule, reading
+from vadam.experiments.rl.explore import Explore
+from vadam.experiments.rl.methods import table_3
+from vadam.experiments.rl.trial import Trial
+from vadam.experiments.work import Work
+from vadam.integrations.mujoco import quiet
+
+EXPERIMENT = find("half-cheetah")
+SMALL = replace(
+    EXPERIMENT.config("smoke", "authors"),
+    block=80,
+    stretches=(80, 160),
+    episode_steps=40,
+    hidden=(12, 10),
+    batch_size=16,
+)
+
+
+def weights(trial: Trial) -> dict[str, torch.Tensor]:
+    return {name: value.clone() for name, value in trial.tensors().items()}
+
+
+@pytest.mark.parametrize("method", SMALL.methods)
+def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
+    """Weights, optimizers, replay buffer and curve, bit for bit."""
+    chosen = table_3(SMALL)[method]
+    whole = Trial(SMALL, chosen, 0)
+    whole.test()
+    whole.advance(160)
+    tensors, meta = weights(whole), json.loads(json.dumps(whole.meta()))
+    whole.advance(160)
+    resumed = Trial(SMALL, chosen, 0)
+    resumed.load(tensors, meta)
+    resumed.advance(160)
+    assert resumed.step == whole.step == 160
+    assert resumed.curve.points == whole.curve.points
+    a, b = weights(whole), weights(resumed)
+    assert a.keys() == b.keys()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of two stretches has the curve of the first in it, and the first is not trained again."""
+    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    advanced = []
+    monkeypatch.setattr(Trial, "advance", _counting(Trial.advance, advanced))
+    first = cells.trained(SMALL, "vadam-0-80", Work(SMALL, "vadam-0-80", tmp_path)).curve.summary()
+    both = cells.trained(SMALL, "vadam-0-160", Work(SMALL, "vadam-0-160", tmp_path)).curve.summary()
+    assert advanced == [0, 80]
+    assert both["step"] == [0, 80, 160]
+    assert both["mean"][:2] == first["mean"]
+
+
+def _counting(advance, steps: list[int]):
+    def counted(self: Trial, until: int) -> None:
+        steps.append(self.step)
+        advance(self, until)
+
+    return counted
+
+
+def test_methods_of_a_trial_share_their_start_and_trials_do_not() -> None:
+    first, second, other = (
+        Trial(SMALL, table_3(SMALL)[m], n) for m, n in (("vadam", 0), ("sgd-plain", 0), ("vadam", 1))
+    )
+    a, b, c = (torch.cat([p.flatten() for p in trial.model.actor.parameters()]) for trial in (first, second, other))
+    assert torch.equal(a, b)
+    assert not torch.equal(a, c)
+
+
+def test_table_3() -> None:
+    settings = {name: method.arguments for name, method in table_3(SMALL).items()}
+    assert settings["vadam"] == {
+        "lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4,
+    }  # fmt: skip
+    assert settings["vadagrad"] == {"lr": 1e-2, "beta": pytest.approx(0.01), "init_precision": 1e4}
+    assert settings["adam-plain"]["lr"] == settings["sgd-plain"]["lr"] == 1e-4
+    for name, adam in (("adam-explore", True), ("sgd-explore", False)):
+        assert settings[name] == {"lr": 1e-4, "lr_v": 1e-2, "init_precision": 1e4, "on_precision": True, "adam": adam}
+    text = table_3(EXPERIMENT.config("paper", "text"))
+    assert text["sgd-explore"].arguments["on_precision"] is False
+
+
+@pytest.mark.parametrize("on_precision", [True, False])
+@pytest.mark.parametrize("adam", [True, False])
+def test_explore_against_autograd_and_torchs_own_optimizers(on_precision: bool, adam: bool) -> None:
+    """Three steps on μ and v, each a leaf of θ = μ + σ(v) ε, by torch's SGD or Adam."""
+    torch.manual_seed(0)
+    mu, v = torch.randn(5, dtype=torch.float64), torch.rand(5, dtype=torch.float64) + 0.5
+    state = explore_rule.init(mu.clone(), init_precision=1.0, on_precision=on_precision)._replace(v=v.clone())
+    leaves = [mu.clone().requires_grad_(), v.clone().requires_grad_()]
+    make = torch.optim.Adam if adam else torch.optim.SGD
+    optimizer = make([{"params": [leaves[0]], "lr": 0.02}, {"params": [leaves[1]], "lr": 0.01}])
+    for _ in range(3):
+        eps = torch.randn(5, dtype=torch.float64)
+        sigma = leaves[1].rsqrt() if on_precision else leaves[1].sqrt()
+        theta = leaves[0] + sigma * eps
+        optimizer.zero_grad()
+        (theta.sin() * theta).sum().backward()
+        optimizer.step()
+        deviation = explore_rule.precision(state, on_precision=on_precision).rsqrt()
+        at = (state.mu + deviation * eps).requires_grad_()
+        (g,) = torch.autograd.grad((at.sin() * at).sum(), at)
+        state = explore_rule.update(
+            state, g, g * eps / deviation, alpha=0.02, alpha_v=0.01, on_precision=on_precision, adam=adam
+        )
+    torch.testing.assert_close([state.mu, state.v], [leaf.detach() for leaf in leaves], rtol=1e-9, atol=1e-9)
+
+
+def test_explore_keeps_the_variance_positive_and_resumes() -> None:
+    layer = torch.nn.Linear(3, 2)
+    optimizer = Explore(layer.parameters(), lr_v=1.0, on_precision=False, adam=True, init_precision=1e4)
+    for _ in range(20):
+        optimizer.zero_grad()
+        with optimizer.sampled_params():
+            layer(torch.ones(1, 3)).sum().backward()
+        optimizer.step()
+    precision = torch.cat([p.flatten() for p in optimizer.posterior().precision.values()])
+    assert torch.isfinite(precision).all()
+    assert float(precision.max()) <= 1.01 / explore_rule.FLOOR
+
+
+def test_first_all_trials_of_the_first_stretch() -> None:
+    config = EXPERIMENT.config("early", "authors")
+    order = list(EXPERIMENT.cells(config))
+    assert len(order) == 6 * 5 * 2
+    assert {cells.parsed(key)[2] for key in order[:30]} == {100_000}
+    assert [cells.parsed(key)[1] for key in order[:8]] == [0] * 4 + [1] * 4
+    assert {cells.parsed(key)[0] for key in order[:20]} == {"vadam", "vadagrad", "adam-plain", "sgd-plain"}
+
+
+def test_presets_are_the_announced_ones() -> None:
+    early, paper, quick = (EXPERIMENT.config(preset, "text") for preset in ("early", "paper", "quick"))
+    assert (len(early.methods), early.trials, early.stretches[-1]) == (6, 5, 200_000)
+    assert (len(paper.methods), paper.trials, paper.stretches[-1]) == (6, 5, 3_000_000)
+    assert (quick.methods, quick.trials, quick.stretches) == (("vadam", "adam-plain", "sgd-plain"), 2, (30_000,))
+    assert (early.test_episodes, early.block, early.hidden, early.batch_size) == (20, 10_000, (400, 300), 64)
+
+
+def trial(level: float, slope: float, end: int = 100_000, grown: float = 0.0) -> dict:
+    step = list(range(0, end + 1, 10_000))
+    mean = [level + slope * s / 1000 for s in step]
+    return {"step": step, "mean": mean, "sigma": [0.01] * len(step), "grown": [None, *[grown] * (len(step) - 1)]}
+
+
+def recorded(**curves: list[dict]) -> Results:
+    found = {
+        f"{name.replace('_', '-')}-{i}-{t['step'][-1]}": t for name, ts in curves.items() for i, t in enumerate(ts)
+    }
+    return Results({"authors": Recorded("early", "authors", {"config": {}}, found)})
+
+
+def verdicts(results: Results) -> dict[str, Verdict]:
+    return {entry.claim.id: entry.evidence.verdict for entry in entries(EXPERIMENT, results)}
+
+
+def test_the_ledger_judges_five_trials_and_no_fewer() -> None:
+    slow, fast = [trial(10 * i, 1) for i in range(5)], [trial(10 * i, 10) for i in range(5)]
+    found = verdicts(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
+    assert found["rl-sgd-plain"] == found["rl-early"] == found["rl-variance"] == Verdict.SUPPORTED
+    assert found["rl-sgd-explore"] == found["rl-vadagrad-early"] == found["rl-final"] == Verdict.NOT_RUN
+    found = verdicts(recorded(vadam=slow, vadagrad=fast, adam_plain=fast, sgd_plain=slow))
+    assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
+    assert verdicts(recorded(vadam=fast[:4], adam_plain=slow))["rl-early"] == Verdict.NOT_RUN
+    growing = [trial(0, 1, grown=0.5) for _ in range(5)]
+    assert verdicts(recorded(vadagrad=growing))["rl-variance"] == Verdict.NOT_SUPPORTED
+    assert set(verdicts(Results()).values()) == {Verdict.NOT_RUN}
+
+
+def test_the_furthest_record_of_a_trial_counts() -> None:
+    run = recorded(vadam=[trial(0, 1)])["authors"]
+    run.cells["vadam-0-200000"] = trial(0, 1, end=200_000)  # type: ignore[index]
+    assert [t["step"][-1] for t in reading.trials(run, "vadam")] == [200_000]
+    assert reading.speed(run["vadam-0-100000"], 100_000) == pytest.approx(np.mean(range(10, 101, 10)))
+
+
+def test_film_of_a_standing_cheetah() -> None:
+    """At rest the torso of one metre is level, 0.7 m above the ground, and all eight limbs are there."""
+    from vadam.experiments.half_cheetah.film import film
+
+    class Still:
+        def predict(self, observation: np.ndarray, deterministic: bool) -> tuple[np.ndarray, None]:
+            return np.zeros(6, dtype=np.float32), None
+
+    with quiet():
+        environment = replace(SMALL, episode_steps=60).make_environment()
+    strip = film(Still(), environment, 60, seed=0)
+    frames = np.asarray(strip["frames"])
+    assert frames.shape == (12, 8, 4)
+    x1, z1, x2, z2 = frames[0, 0]
+    assert np.hypot(x2 - x1, z2 - z1) == pytest.approx(1.0, abs=0.01)
+    assert 0.4 < z1 < 0.8
+    assert frames[:, :, [1, 3]].min() > -0.1

@@ -1,0 +1,232 @@
+"""Algorithms 1 and 2 of the paper's App. K, step by step in float64, against ``ParameterNoiseDDPG``."""
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
+pytest.importorskip("gymnasium", reason="Gymnasium is not installed")
+
+from stable_baselines3.common.torch_layers import FlattenExtractor
+
+import vadam
+from vadam.integrations.sb3 import ParameterNoiseDDPG
+
+GAMMA, TAU, KAPPA = 0.99, 0.1, 1e-3
+VADAM = {"lr": 1e-2, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e2}
+VADAGRAD = {"lr": 1e-2, "beta": 0.01, "init_precision": 1e2}
+
+
+class Double(FlattenExtractor):
+    def forward(self, observations: Tensor) -> Tensor:
+        return super().forward(observations).double()
+
+
+def model_in_float64(optimizer: type = vadam.Vadam, arguments: dict | None = None, **others) -> ParameterNoiseDDPG:
+    settings = {"learning_starts": 20, "batch_size": 8, "tau": TAU, "seed": 0, "device": "cpu", "buffer_size": 1000}
+    model = ParameterNoiseDDPG(
+        "MlpPolicy",
+        "Pendulum-v1",
+        optimizer,
+        VADAM if arguments is None else arguments,
+        learning_rate=KAPPA,
+        gamma=GAMMA,
+        policy_kwargs={"net_arch": [6, 5], "features_extractor_class": Double},
+        **(settings | others),
+    )
+    model.policy.double()
+    return model
+
+
+class Watched:
+    """What the actor's weights were whenever it was used, and which minibatches were drawn."""
+
+    def __init__(self, model: ParameterNoiseDDPG) -> None:
+        self.acting: list[list[Tensor]] = []
+        self.learning: list[list[Tensor]] = []
+        self.batches: list = []
+        self.model = model
+        model.actor.mu.register_forward_pre_hook(self._used)
+        sample = model.replay_buffer.sample
+        model.replay_buffer.sample = lambda *args, **kwargs: self._drawn(sample(*args, **kwargs))
+
+    def _used(self, *_) -> None:
+        weights = [p.detach().clone() for p in self.model.actor.parameters()]
+        (self.learning if torch.is_grad_enabled() else self.acting).append(weights)
+
+    def _drawn(self, batch):
+        self.batches.append(batch)
+        return batch
+
+
+def copies(module: torch.nn.Module) -> list[Tensor]:
+    return [p.detach().clone() for p in module.parameters()]
+
+
+def network(weights: list[Tensor], x: Tensor) -> Tensor:
+    """x → relu → relu → linear, by hand."""
+    w1, b1, w2, b2, w3, b3 = weights
+    return (((x @ w1.T + b1).relu() @ w2.T + b2).relu()) @ w3.T + b3
+
+
+def by_hand(batch, mu, omega, mu_target, omega_target, theta):
+    """Lines 5 to 7: the new ω (by torch's own Adam), and the policy gradient at the weights that acted."""
+    s, a, r = batch.observations.double(), batch.actions.double(), batch.rewards.double()
+    s_next, goes_on = batch.next_observations.double(), 1 - batch.dones.double()
+    a_next = network(mu_target, s_next).tanh()
+    target = r + goes_on * GAMMA * network(omega_target, torch.cat([s_next, a_next], 1))
+    td = target - network(omega, torch.cat([s, a], 1))
+    grads_omega = torch.autograd.grad((td.detach() * 0 + td).square().mean(), omega)
+    theta = [w.clone().requires_grad_() for w in theta]
+
+    def policy_gradient(new_omega):
+        actions = network(theta, s).tanh()
+        return torch.autograd.grad(-network(new_omega, torch.cat([s, actions], 1)).sum() / len(s), theta)
+
+    return grads_omega, policy_gradient
+
+
+@pytest.mark.parametrize("name", ["Algorithm 1, VadaGrad", "Algorithm 2, Vadam"])
+def test_two_steps_by_hand(name: str) -> None:
+    is_vadam = "Vadam" in name
+    model = model_in_float64(*((vadam.Vadam, VADAM) if is_vadam else (vadam.VadaGrad, VADAGRAD)))
+    model.learn(20)  # acts, does not learn yet
+    watched = Watched(model)
+    mu, omega = copies(model.actor), [w.requires_grad_() for w in copies(model.critic)]
+    mu_target, omega_target = copies(model.actor_target), copies(model.critic_target)
+    adam = torch.optim.Adam(omega, lr=KAPPA)
+    m = [torch.zeros_like(w) for w in mu]
+    s = [torch.zeros_like(w) + (0 if is_vadam else VADAGRAD["init_precision"]) for w in mu]
+    for t in (1, 2):
+        model.learn(1, reset_num_timesteps=False)
+        theta = watched.acting[-1]
+        grads_omega, policy_gradient = by_hand(watched.batches[-1], mu, omega, mu_target, omega_target, theta)
+        for w, g in zip(omega, grads_omega, strict=True):
+            w.grad = g
+        adam.step()
+        gradient = policy_gradient([w.detach() for w in omega])
+        for i, g in enumerate(gradient):
+            if is_vadam:
+                lam, (g1, g2) = VADAM["prior_precision"], VADAM["betas"]
+                m[i] = g1 * m[i] + (1 - g1) * (g + lam * mu[i])
+                s[i] = g2 * s[i] + (1 - g2) * g**2
+                mu[i] = mu[i] - VADAM["lr"] * (m[i] / (1 - g1**t)) / ((s[i] / (1 - g2**t)).sqrt() + lam)
+            else:
+                s[i] = s[i] + (1 - 0.99) * g**2
+                mu[i] = mu[i] - VADAGRAD["lr"] * g / s[i].sqrt()
+        omega_target = [(1 - TAU) * old + TAU * new.detach() for old, new in zip(omega_target, omega, strict=True)]
+        mu_target = [(1 - TAU) * old + TAU * new for old, new in zip(mu_target, mu, strict=True)]
+        for ours, theirs in (
+            (omega, model.critic),
+            (mu, model.actor),
+            (omega_target, model.critic_target),
+            (mu_target, model.actor_target),
+        ):
+            torch.testing.assert_close([w.detach() for w in ours], copies(theirs), rtol=1e-9, atol=1e-11)
+    precision = torch.cat([p.flatten() for p in model.actor.optimizer.posterior().precision.values()])
+    expected = torch.cat([x.flatten() for x in s]) + (VADAM["prior_precision"] if is_vadam else 0)
+    torch.testing.assert_close(precision, expected, rtol=1e-9, atol=1e-14)
+
+
+def test_the_weights_that_act_are_those_of_the_gradient_and_differ_from_step_to_step() -> None:
+    model = model_in_float64()
+    model.learn(20)
+    watched = Watched(model)
+    model.learn(5, reset_num_timesteps=False)
+    assert len(watched.acting) == len(watched.learning) == 5
+    for acted, learned in zip(watched.acting, watched.learning, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(acted, learned, strict=True))
+    assert all(not torch.equal(a[0], b[0]) for a, b in zip(watched.acting, watched.acting[1:], strict=False))
+
+
+def test_sampled_with_the_precision_of_line_3() -> None:
+    """ε = (θ − μ) √(s + λ + c) over 30,000 draws of 77 weights: mean 0 and variance 1 within five standard errors."""
+    model = model_in_float64(learning_starts=10**6)
+    watched = Watched(model)
+    mu = torch.cat([w.flatten() for w in copies(model.actor)])
+    model.learn(400)
+    theta = torch.stack([torch.cat([w.flatten() for w in weights]) for weights in watched.acting])
+    eps = ((theta - mu) * (VADAM["prior_precision"] + VADAM["sampling_precision"]) ** 0.5).flatten()
+    n = eps.numel()
+    assert n > 20_000
+    assert abs(float(eps.mean())) < 5 / n**0.5
+    assert abs(float(eps.var()) - 1) < 5 * (2 / n) ** 0.5
+    assert torch.equal(mu, torch.cat([w.flatten() for w in copies(model.actor)]))
+
+
+def test_one_sample_an_episode_keeps_its_noise() -> None:
+    """Episodes of Pendulum have 200 steps: the deviation, in units of σ, changes with the episode only."""
+    model = model_in_float64(sample_every="episode", learning_starts=10**6)
+    watched = Watched(model)
+    model.learn(401)
+    deviations = [weights[0] for weights in watched.acting]
+    assert all(torch.equal(deviations[0], d) for d in deviations[:200])
+    assert not torch.equal(deviations[199], deviations[200])
+    assert all(torch.equal(deviations[200], d) for d in deviations[200:400])
+    assert not torch.equal(deviations[399], deviations[400])
+
+
+def test_one_sample_an_episode_follows_the_mean() -> None:
+    model = model_in_float64(sample_every="episode")
+    model.learn(20)
+    watched = Watched(model)
+    noise = []
+    for _ in range(3):
+        mu, sigma = copies(model.actor)[0], next(iter(model.actor.optimizer.posterior().precision.values())) + 1e2
+        model.set_env(model.get_env(), force_reset=False)
+        model.learn(1, reset_num_timesteps=False)
+        noise.append((watched.acting[-1][0] - mu) * sigma.sqrt())
+    torch.testing.assert_close(noise[0], noise[1], rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(noise[0], noise[2], rtol=1e-9, atol=1e-9)
+
+
+def test_sum_is_the_authors_policy_gradient() -> None:
+    """With SGD the actor's first move is M times as large: everything before it is the same."""
+    moves = {}
+    for kind in ("mean", "sum"):
+        model = model_in_float64(torch.optim.SGD, {"lr": 1e-3}, policy_gradient=kind)
+        model.learn(20)
+        before = copies(model.actor)
+        model.learn(1, reset_num_timesteps=False)
+        moves[kind] = torch.cat([(a - b).flatten() for a, b in zip(copies(model.actor), before, strict=True)])
+    torch.testing.assert_close(moves["sum"], 8 * moves["mean"], rtol=1e-6, atol=1e-15)
+    assert float(moves["mean"].abs().max()) > 0
+
+
+def test_with_torchs_adam_it_is_sb3s_ddpg() -> None:
+    """Without sampling the class is Stable-Baselines3's own DDPG: the same weights after 30 updates of both."""
+    from stable_baselines3 import DDPG
+
+    def trained(make) -> list[np.ndarray]:
+        model = make()
+        model.learn(20)
+        rng = np.random.RandomState(0)
+        model.replay_buffer.sample = _sampling_with(model.replay_buffer, rng)
+        model.train(gradient_steps=30, batch_size=8)
+        return [p.detach().numpy().copy() for p in model.policy.parameters()]
+
+    common = {"learning_starts": 20, "batch_size": 8, "tau": TAU, "gamma": GAMMA, "seed": 0, "device": "cpu"}
+    networks = {"net_arch": [6, 5], "optimizer_kwargs": {}}
+    ours = lambda: ParameterNoiseDDPG(  # noqa: E731
+        "MlpPolicy", "Pendulum-v1", torch.optim.Adam, {"lr": KAPPA}, policy_kwargs=networks, **common
+    )
+    theirs = lambda: DDPG("MlpPolicy", "Pendulum-v1", KAPPA, policy_kwargs=networks, **common)  # noqa: E731
+    filled = ours()
+    filled.learn(20)
+
+    def with_the_same_past(make):
+        model = make()
+        model.learn(20)
+        for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
+            getattr(model.replay_buffer, name)[:20] = getattr(filled.replay_buffer, name)[:20]
+        model.policy.load_state_dict(filled.policy.state_dict())
+        return model
+
+    a, b = trained(lambda: with_the_same_past(ours)), trained(lambda: with_the_same_past(theirs))
+    for x, y in zip(a, b, strict=True):
+        np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-6)
+
+
+def _sampling_with(buffer, rng):
+    return lambda size, env=None: buffer._get_samples(rng.randint(0, 20, size=size), env=env)
