@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from vadam.experiments.logreg import matlab_vadam, matlab_vogn
+from vadam.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
 from vadam.experiments.logreg.engine import Method
 from vadam.experiments.logreg.rates import constant, decayed
-from vadam.rules import natural_momentum, vadam
+from vadam.rules import natural_momentum
 
 GAMMA1 = 0.9
 START_PRECISION = 1.0
@@ -75,7 +75,7 @@ def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:
     def at(t: Tensor) -> dict[str, Tensor]:
         return {"alpha": decayed(alpha0, t), "gamma1": constant(GAMMA1, t), "gamma2": 1 - decayed(rates.vadam, t)}
 
-    return Method(vadam, "magnitude", at, batch_size, steps)
+    return Method(literal_vadam, "magnitude", at, batch_size, steps)
 
 
 def text_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
