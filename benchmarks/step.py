@@ -1,6 +1,6 @@
 """What a training step costs, and the optimizer's own work in it, against Adam and peers, in one run.
 
-    python -m benchmarks.step [--repeats 20] [--threads 2] [--only networks|work|growth] [--out benchmarks/results/step.json]
+    python -m benchmarks.step [--repeats 20] [--threads 2] [--only networks work growth] [--out benchmarks/results/step.json]
 
 Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam.
 The work alone is what there is besides forward and backward: drawing weights, restoring the mean, updating, on the tensors of a
@@ -302,12 +302,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=20)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
-    parser.add_argument("--only", choices=["networks", "work", "growth"])
+    parser.add_argument(
+        "--only", nargs="+", choices=["networks", "work", "growth"], default=["networks", "work", "growth"]
+    )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/step.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     parts = {"networks": networks, "work": alone, "growth": growth}
-    chosen = {name: part for name, part in parts.items() if arguments.only in (None, name)}
+    chosen = {name: part for name, part in parts.items() if name in arguments.only}
     results = {name: part(arguments.repeats) for name, part in chosen.items()}
     write(arguments.out, results, threads=arguments.threads, repeats=arguments.repeats)
 
