@@ -8,18 +8,20 @@ from torch import Tensor
 
 import vadam
 from specs import SPECS, Spec, same, snapshot
-from vadam import counter
-from vadam.optim import fast_noise
-from vadam.optim.kernels import CHUNK, Chunked
-from vadam.optim.noise import BLOCK, blocks
+from vadam import rules
+from vadam.optim import native
+from vadam.optim.kernels import CHUNK, Chunked, Task
+from vadam.optim.noise import BLOCK, TILE, blocks
 from vadam.optim.pieces import Piece
 
-needs_numba = pytest.mark.skipif(not fast_noise.available(), reason='numba is not installed: pip install "vadam[fast]"')
+needs_numba = pytest.mark.skipif(not native.available(), reason='numba is not installed: pip install "vadam[fast]"')
 
 
 def draw(size: int, seed: int, stream: int = 0, dtype: torch.dtype = torch.float32) -> Tensor:
     piece = Piece({}, [torch.empty(size, dtype=dtype)], None, {})
-    return torch.cat([torch.empty(0, dtype=dtype), *(eps.clone() for _, eps in blocks(piece, seed, stream, Chunked()))])
+    return torch.cat(
+        [torch.empty(0, dtype=dtype), *(eps.clone() for _, eps in blocks(piece, seed, stream, Chunked().draw))]
+    )
 
 
 def ks_distance(x: torch.Tensor) -> float:
@@ -68,29 +70,36 @@ def test_the_same_for_any_number_of_threads(size: int, dtype: torch.dtype) -> No
     assert all(torch.equal(results[0], other) for other in results[1:])
 
 
+def noise_alone(rule: object, vectors: list[Tensor]) -> list[Tensor]:
+    return vectors[:1]
+
+
+def draw_native(sizes: list[int], seed: int, stream: int) -> list[Tensor]:
+    params = [torch.zeros(size) for size in sizes]
+    task = Task(Piece({}, params, rules.von, {}), [params], [params], stream=stream)
+    native.engine(True)(noise_alone, [task], seed)
+    return params
+
+
 @needs_numba
-@pytest.mark.parametrize("size", [1, 2, 7, 300_001])
-def test_the_loop_for_numba_draws_the_same_numbers(size: int) -> None:
+@pytest.mark.parametrize(
+    "sizes", [[1], [2], [7], [300_001], [TILE], [BLOCK + 5], [3, 0, TILE, 1, 2 * TILE + 7, BLOCK, 9]], ids=str
+)
+def test_the_native_loop_draws_the_same_numbers(sizes: list[int]) -> None:
     """To 4e-6 for numbers up to 6: a few units in the last place of radius, sine and cosine."""
-    positions = torch.arange(size, dtype=torch.int32)
-    first, second = torch.empty(size), torch.empty(size)
     for seed in range(3):
-        key = counter.keys([seed], [5])[0, 0]
-        fast_noise.fill(first, second, key)
-        for ours, plain in zip((first, second), counter.gaussian_pair(key, positions, torch.float32), strict=True):
-            torch.testing.assert_close(ours, plain, rtol=0, atol=4e-6)
+        plain = draw(sum(sizes), seed, stream=5)
+        torch.testing.assert_close(torch.cat(draw_native(sizes, seed, stream=5)), plain, rtol=0, atol=4e-6)
 
 
 @needs_numba
-def test_the_loop_for_numba_does_not_depend_on_threads() -> None:
+def test_the_native_loop_does_not_depend_on_threads() -> None:
     before = torch.get_num_threads()
     drawn = []
     try:
         for threads in (1, 2, 3):
             torch.set_num_threads(threads)
-            eps = torch.empty(600_000)
-            fast_noise.fill(eps[:300_000], eps[300_000:], counter.keys([1], [0])[0, 0])
-            drawn.append(eps)
+            drawn.append(torch.cat(draw_native([600_000, 5, BLOCK], 1, 0)))
     finally:
         torch.set_num_threads(before)
     assert torch.equal(drawn[0], drawn[1])

@@ -6,6 +6,7 @@ method. Everything else, the three ways of use and the promises that hold in eac
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -18,7 +19,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment, in_backward
 from vadam.optim.distributed import inside_replica, mean_over, replicas_of, seed_of_this_rank
-from vadam.optim.estimate import Estimate, Grads, first_nonfinite, gradients, norms
+from vadam.optim.estimate import Estimate, Grads, Norms, gradients
 from vadam.optim.noise import draw_seed
 from vadam.optim.ruled import Ruled
 from vadam.optim.sample import Sample, storage_dtype
@@ -116,9 +117,9 @@ class VariationalOptimizer(Ruled):
             return self._step_with(closure)
         if self._interrupted is not None:
             self._sample, self._interrupted = self._interrupted, None
-        looped = self._sample is not None or self._from_loop
-        if self._sample is not None:
-            self._close_sample()
+        looped, sample = self._sample is not None or self._from_loop, self._sample
+        if sample is not None:
+            self._close_sample(restore=False)  # the update may read the mean from where it is kept
         try:
             if self._amp_found_overflow():
                 return self._skip()
@@ -143,6 +144,8 @@ class VariationalOptimizer(Ruled):
                 self.__dict__.pop(left_by_scaler, None)
             raise
         finally:
+            if sample is not None:
+                sample.restore()
             self._forget()
         return None
 
@@ -164,9 +167,10 @@ class VariationalOptimizer(Ruled):
         if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
             self._base = {p: g.clone() for p, g in gradients(params).items()}
         losses = []
+        sample: Sample | None = None
         try:
-            for _ in range(self.samples):
-                with self._sampling("closure"), torch.enable_grad():
+            for left in reversed(range(self.samples)):
+                with self._sampling("closure", restore=left > 0) as sample, torch.enable_grad():
                     losses.append(self._evaluate(closure))
             mean_loss = _mean(losses)
             if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
@@ -178,6 +182,8 @@ class VariationalOptimizer(Ruled):
                 )
             self._update(grads, self._curvatures_of_step(grads))
         finally:
+            if sample is not None:
+                sample.restore()
             self._forget()
         return mean_loss
 
@@ -273,7 +279,7 @@ class VariationalOptimizer(Ruled):
         if self._sample is None:
             return
         if self.records_curvature:
-            self._sample.norms = norms(gradients(list(self._trained())))
+            self._sample.norms = self._norms(gradients(list(self._trained())))
         if self._held == "loop" and self.samples > 1:
             self._close_sample()
 
@@ -286,12 +292,12 @@ class VariationalOptimizer(Ruled):
     # Samples -----------------------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _sampling(self, how: str) -> Iterator[Sample]:
+    def _sampling(self, how: str, *, restore: bool = True) -> Iterator[Sample]:
         try:
             self._open_sample(how)
             assert self._sample is not None
             yield self._sample
-            self._close_sample()
+            self._close_sample(restore=restore)
         except BaseException:
             self._drop_sample()
             raise
@@ -318,12 +324,14 @@ class VariationalOptimizer(Ruled):
         return Sample(seed, sign, self._pieces(self._sampled()), trained, unpaired)
 
     @torch.no_grad()
-    def _close_sample(self) -> None:
+    def _close_sample(self, *, restore: bool = True) -> None:
         sample, how = self._sample, self._held
         assert sample is not None
-        sample.restore()
+        if restore:
+            sample.restore()
         self._held, self._sample = None, None
-        counts = self._estimate.add(sample, list(self._trained()), self._over_ranks(self._captured(sample)))
+        captured = self._over_ranks(self._captured(sample))
+        counts = self._estimate.add(sample, list(self._trained()), captured, settled=not restore)
         self._from_loop = self._from_loop or how == "loop"
         if not counts and how == "context":
             self._unpaired_seed = sample.unpaired_before
@@ -352,7 +360,7 @@ class VariationalOptimizer(Ruled):
         self._unpaired_seed = None
         self._base = {}
         self._from_loop = False
-        self._estimate = Estimate(self.curvature_degree, self._curvatures)
+        self._estimate = Estimate(self.curvature_degree, self._curvatures, self._norms)
 
     # The update --------------------------------------------------------------------------------------------------------------
 
@@ -364,12 +372,12 @@ class VariationalOptimizer(Ruled):
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
                     f"attached model, or belong to a group with deterministic=True"
                 )
-        bad = first_nonfinite(g)
+        bad = _not_finite(self._estimate.norms(g))
         what = "gradient"
         if (
             bad is None and not self.trains_points
         ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
-            bad, what = first_nonfinite(h), "curvature"
+            bad, what = _not_finite(self._norms(h)), "curvature"
         if bad is None:
             self._apply(g, h, self._estimate.last)
         elif self.nonfinite == "skip":
@@ -401,6 +409,7 @@ class VariationalOptimizer(Ruled):
         if scale is not None:
             for p in gradients(list(self._trained())):
                 p.grad.div_(scale)  # type: ignore[union-attr]
+            self._estimate.settled = False
         return False
 
     # What was learned --------------------------------------------------------------------------------------------------------
@@ -415,6 +424,10 @@ class VariationalOptimizer(Ruled):
 
     def _name(self, p: Tensor) -> str:
         return f"parameter {names(self)[id(p)]!r} of shape {tuple(p.shape)}"
+
+
+def _not_finite(norms: Norms) -> Tensor | None:
+    return next((p for p, norm in norms.items() if not math.isfinite(norm)), None)
 
 
 def _mean(losses: list[Any]) -> Any:

@@ -10,23 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
-from vadam.optim.sample import GradientMark, Sample, storage_dtype
+from vadam.optim.sample import GradientMark, Sample
 
 Grads = dict[Tensor, Tensor]
 Curvatures = Callable[[Sample, Grads], Grads]
+Norms = dict[Tensor, float]
 
 
 class Estimate:
-    def __init__(self, degree: int, curvatures: Curvatures) -> None:
+    def __init__(self, degree: int, curvatures: Curvatures, norms: Callable[[Grads], Norms]) -> None:
         self.count = 0
-        self._degree, self._curvatures = degree, curvatures
+        self._degree, self._curvatures, self._norms_of = degree, curvatures, norms
         self.last: Sample | None = None  # the last that counts
         self._h: Grads | None = None
         self._g: Grads = {}
-        self._norms: Grads = {}
+        self._before: Norms = {}  # norms of the gradients that ĥ belongs to
+        self._now: Norms | None = None  # and as the update finds them
+        self.settled = False  # whether they have been out of reach since
         self._left: list[GradientMark] = []
 
     @property
@@ -37,7 +39,7 @@ class Estimate:
     def make_room(self, params: list[Tensor], base: Grads) -> None:
         """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
         if self.last is not None and self._cleared():
-            self.__init__(self._degree, self._curvatures)  # type: ignore[misc]
+            self.__init__(self._degree, self._curvatures, self._norms_of)  # type: ignore[misc]
         if self.last is None:
             return
         self._g = gradients(params)
@@ -52,7 +54,7 @@ class Estimate:
             p.grad = g
         self._g = {}
 
-    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None) -> bool:
+    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None, *, settled: bool = False) -> bool:
         """After a sample: whether it counts. ``captured`` is what was recorded of its ĥ during the backward pass."""
         if not sample.has_new_gradient():
             self.put_back()
@@ -61,25 +63,35 @@ class Estimate:
         self.last = sample
         if captured is not None or self.count > 1:
             g = gradients(params)
-            recorded = self._rescaled(captured or {}, sample.norms or {}, g)
+            now = self._norms_of(g)
+            recorded = self._rescaled(captured or {}, sample.norms or {}, now)
             h = {**self._curvatures(sample, g), **recorded}
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
                 p.grad = mean
             self._g = {}
-            self._norms = norms(gradients(params))
+            self._before = now if self.count == 1 else self._norms_of(gradients(params))
+            self.settled = settled
         self._left = [GradientMark(p) for p in params]
         return True
 
     def curvatures(self, g: Grads) -> Grads:
         """ĥ for the gradient as it is now."""
         assert self.last is not None
-        return self._curvatures(self.last, g) if self._h is None else self._rescaled(self._h, self._norms, g)
+        return (
+            self._curvatures(self.last, g) if self._h is None else self._rescaled(self._h, self._before, self.norms(g))
+        )
 
-    def _rescaled(self, h: Grads, before: Grads, g: Grads) -> Grads:
-        """ĥ of a gradient whose norm was ``before`` and is now that of ``g``."""
-        changed = {p: norm / before[p] for p, norm in norms(g).items() if p in before and before[p] > 0}
-        return {p: x if p not in changed or changed[p] == 1 else x * changed[p] ** self._degree for p, x in h.items()}
+    def norms(self, g: Grads) -> Norms:
+        """Of the gradients as the update finds them."""
+        if self._now is None:
+            self._now = self._before if self.settled else self._norms_of(g)
+        return self._now
+
+    def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
+        """ĥ of gradients whose norms were ``before``."""
+        factor = {p: norm / before[p] for p, norm in now.items() if before.get(p, 0.0) > 0}
+        return {p: x if factor.get(p, 1.0) == 1 else x * factor[p] ** self._degree for p, x in h.items()}
 
     def _cleared(self) -> bool:
         """Whether the user has cleared the gradients since the last sample, for a step that was never taken."""
@@ -103,20 +115,3 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
         return mean[p] * (1 - 1 / count) if p in mean else new[p] / count
 
     return {p: mean_of(p) for p in {**mean, **new}}
-
-
-def norms(g: Grads) -> Grads:
-    """Of each gradient; a norm is finite only if the squares are."""
-    params = [p for p in g if g[p].numel()]
-    return (
-        dict(zip(params, torch._foreach_norm([g[p].to(storage_dtype(p)) for p in params]), strict=True))
-        if params
-        else {}
-    )
-
-
-def first_nonfinite(g: Grads) -> Tensor | None:
-    of = norms(g)
-    if not of or bool(torch.stack([norm.to("cpu", torch.float32) for norm in of.values()]).isfinite().all()):
-        return None
-    return next((p for p, norm in of.items() if not norm.isfinite()), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import Any, Unpack
 
@@ -13,7 +14,7 @@ from vadam.gaussian import FullGaussian
 from vadam.optim import checks
 from vadam.optim.base import Closure, Group, VariationalOptimizer
 from vadam.optim.common import Common
-from vadam.optim.estimate import Grads, first_nonfinite
+from vadam.optim.estimate import Grads
 from vadam.optim.ruled import Letters
 from vadam.optim.sample import Sample
 from vadam.optim.snapshot import names
@@ -168,7 +169,7 @@ class FullVON(VariationalOptimizer):
     def _update(self, g: Grads, h: Grads) -> None:
         first = next(p for _, p in self._sampled())
         self._hessian = h.pop(first)
-        bent = first_nonfinite(g) is None and not self._hessian.isfinite().all()
+        bent = all(map(math.isfinite, self._norms(g).values())) and not self._hessian.isfinite().all()
         if bent and self.nonfinite == "skip":
             self._skip()
         elif bent:
@@ -177,6 +178,8 @@ class FullVON(VariationalOptimizer):
             super()._update(g, {p: h.get(p, g[p]) for p in g})
 
     def _apply(self, g: Grads, h: Grads, last: Sample | None) -> None:
+        if last is not None:
+            last.restore()
         group, params, state, scale = self._flat()
         rates = self._letters(group).rates
         flat = torch.cat([g[p].flatten() if p in g else torch.zeros_like(p).flatten() for p in params])

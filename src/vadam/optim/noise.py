@@ -1,41 +1,46 @@
 """Standard normal noise that depends on a seed and on how the weights are packed, on nothing else.
 
-Block b of piece i of the weights is filled from the stream (i, b) of the seed. The numbers do not depend on how many threads
-fill it, and whoever knows the seed can draw them again: an estimator that needs ε after the backward pass does not have to keep it.
+Block b of piece i of the weights is filled from the stream (i, b) of the seed, tile by tile: position j of a tile of 2h numbers gives
+its numbers j and h + j. The numbers do not depend on how many threads fill it, and whoever knows the seed can draw them again: an
+estimator that needs ε after the backward pass does not have to keep it.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 import torch
 from torch import Tensor
 
 from vadam import counter
-from vadam.optim import fast_noise
-from vadam.optim.kernels import Chunked, Compiled, gaussian_
 from vadam.optim.pieces import Piece
 
-BLOCK = 1 << 21  # weights whose noise is drawn at a time: few calls, and it stays in the cache until it is used
+BLOCK = 1 << 21  # weights of one stream
+TILE = 1 << 12  # weights whose noise is drawn at a time by a native loop: it stays in the nearest cache
+
+Draw = Callable[[Tensor, Tensor, Tensor], None]
 
 
-def blocks(piece: Piece, seed: int, stream: int, run: Chunked | Compiled) -> Iterator[tuple[slice, Tensor]]:
-    """Independent N(0, 1) numbers for the weights of a piece, block by block; a block is overwritten by the next.
-
-    Where arithmetic is compiled they are drawn by numba, if there is one.
-    """
-    size, dtype, device = piece.size, piece.dtype, piece.params[0].device
-    fast = isinstance(run, Compiled) and dtype == torch.float32 and device.type == "cpu" and fast_noise.available()
-    room = _room(min(BLOCK, size + size % 2), dtype, device)
+def blocks(piece: Piece, seed: int, stream: int, draw: Draw) -> Iterator[tuple[slice, Tensor]]:
+    """Independent N(0, 1) numbers for the weights of a piece, block by block; a block is overwritten by the next."""
+    size, device = piece.size, piece.params[0].device
+    room = _room(min(BLOCK, size + size % 2), piece.dtype, device)
     keys = counter.keys([seed], [(stream << 32) + b for b in range(-(-size // BLOCK))])[:, 0].to(device)
     for key, start in zip(keys, range(0, size, BLOCK), strict=True):
         length = min(BLOCK, size - start)
-        half = (length + 1) // 2
-        if fast:
-            fast_noise.fill(room[:half], room[half : 2 * half], key)
-        else:
-            run(gaussian_, None, [_positions(device)[:half], room[:half], room[half : 2 * half]], key)
+        whole = length - length % TILE
+        end = length + length % 2
+        for begin, stop, width in ((0, whole, TILE), (whole, end, end - whole)):
+            if begin < stop:
+                draw(room[begin:stop].view(-1, 2, width // 2), _positions(device)[begin // 2 : stop // 2], key)
         yield slice(start, start + length), room[:length]
+
+
+def gaussian_pairs_(pairs: Tensor, position: Tensor, key: Tensor) -> None:
+    """ε of tiles [tiles, 2, half], two for each position [tiles * half]."""
+    first, second = counter.gaussian_pair(key, position, pairs.dtype)
+    pairs[:, 0] = first.view(pairs.shape[0], -1)
+    pairs[:, 1] = second.view(pairs.shape[0], -1)
 
 
 class _Rooms(threading.local):

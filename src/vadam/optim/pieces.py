@@ -6,6 +6,8 @@ An operation on a long vector costs what its memory costs; on a thousand short o
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -18,6 +20,7 @@ SMALL = 1 << 16  # weights of a tensor that is packed with others, at most
 PACK = 1 << 18  # weights of a pack, at most
 
 Group = dict[str, Any]
+Slot = Sequence[Tensor] | Tensor  # one tensor for each parameter of a piece, or a vector for all of them
 
 
 class Piece:
@@ -26,19 +29,36 @@ class Piece:
     def __init__(self, group: Group, params: list[Tensor], rule: Any, numbers: dict[str, float]) -> None:
         self.group, self.params, self.rule, self.numbers = group, params, rule, numbers
         self.dtype = storage_dtype(params[0])
+        self.layouts: dict[Any, Any] = {}  # of native tables
+        self.marks: list[tuple[int, int]] = []  # of the tensors that ``numbers`` were read from
+
+    @cached_property
+    def bounds(self) -> list[int]:
+        """Where each parameter begins when they are laid end to end, and where the last one ends."""
+        return [0, *accumulate(local(p).numel() for p in self.params)]
 
     @property
     def size(self) -> int:
-        return sum(local(p).numel() for p in self.params)
+        return self.bounds[-1]
 
-    def vector(self, tensors: Sequence[Tensor]) -> Tensor:
-        """One tensor for each parameter, end to end: where there is one it is a view, if it can be."""
-        flat = [local(x.detach()).reshape(-1) for x in tensors]
+    def vector(self, slot: Slot) -> Tensor:
+        """One tensor for each parameter, end to end: where there is one it is a view, if it can be. A vector stays what it is."""
+        if isinstance(slot, Tensor):
+            return slot
+        flat = [local(x.detach()).reshape(-1) for x in slot]
         return (flat[0] if len(flat) == 1 else torch.cat(flat)).to(self.dtype)
 
-    def write(self, vector: Tensor, tensors: Sequence[Tensor]) -> None:
+    def room(self, slot: Slot) -> Tensor:
+        """A vector to be written to a slot."""
+        return (
+            slot if isinstance(slot, Tensor) else torch.empty(self.size, dtype=self.dtype, device=self.params[0].device)
+        )
+
+    def write(self, vector: Tensor, slot: Slot) -> None:
         """The other way; nothing is to be done where the vector is a view."""
-        targets = [local(x.detach()) for x in tensors]
+        if isinstance(slot, Tensor):
+            return
+        targets = [local(x.detach()) for x in slot]
         if len(targets) > 1 or not _is_view(vector, targets[0]):
             torch._foreach_copy_(targets, self.split(vector))
 

@@ -7,7 +7,8 @@ import torch
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.distributed import LocalGradients, several_ranks, sharded_like
 from vadam.optim.estimate import Grads
-from vadam.optim.kernels import reparameterised_
+from vadam.optim.kernels import Task, reparameterise
+from vadam.optim.native import engine
 from vadam.optim.sample import Sample
 
 
@@ -26,17 +27,17 @@ class Reparameterised(VariationalOptimizer):
         return super()._curvatures(sample, points) | self._products(sample, grads)
 
     def _products(self, sample: Sample, grads: Grads) -> Grads:
+        tasks: list[Task] = []
         h: Grads = {}
         for i, piece in enumerate(sample.pieces):
             if any(p in grads for p in piece.params):
-                g = piece.vector([grads[p] if p in grads else torch.zeros_like(p) for p in piece.params])
-                products = torch.empty_like(g)
-                rule, *letters = self._precision_letters(piece)
-                vectors = [products, g, *self._vectors(piece)]
-                for part, eps in self._noise_of(sample, i):
-                    self._run(reparameterised_, rule, [eps, *(x[part] for x in vectors)], *letters, sample.sign)
+                g = [grads[p] if p in grads else torch.zeros_like(p) for p in piece.params]
+                products = torch.empty(piece.size, dtype=piece.dtype, device=piece.params[0].device)
+                numbers = [*self._precision_letters(piece), sample.sign]
+                tasks.append(Task(piece, [g, *self._vectors(piece)], [products], numbers, i))
                 split = zip(piece.params, piece.split(products), strict=True)
                 h |= {p: sharded_like(p, x) for p, x in split if p in grads}
+        engine(self.compile)(reparameterise, tasks, sample.seed)
         return h
 
     def _open_sample(self, how: str) -> None:

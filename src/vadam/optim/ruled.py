@@ -1,6 +1,7 @@
 """A rule over the parameters of an optimizer: its letters, its state, its precision, its noise, its update.
 
-The weights are treated as a few long vectors (``pieces``), by the same functions chunk by chunk or compiled (``kernels``).
+The weights are treated as a few long vectors (``pieces``), by the same functions (``kernels``) chunk by chunk, compiled, or as native
+loops (``native``).
 """
 
 from __future__ import annotations
@@ -10,24 +11,27 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from vadam import rules
 from vadam.optim.distributed import sharded_like
-from vadam.optim.estimate import Grads
+from vadam.optim.estimate import Grads, Norms
 from vadam.optim.kernels import (
     Chunked,
-    Compiled,
+    Kernel,
+    Task,
+    deviate,
     number_fields,
-    shift_,
-    update_,
-    update_with_magnitude_,
+    update,
+    update_with_magnitude,
     updated_numbers,
     vector_fields,
 )
+from vadam.optim.native import engine
 from vadam.optim.noise import blocks
-from vadam.optim.pieces import Group, Piece, pack
+from vadam.optim.pieces import Group, Piece, Slot, pack
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Sample, storage_dtype
 
@@ -99,13 +103,33 @@ class Ruled(Resumable):
         return letters.rule.precision(self._state(group, p, p.detach().to(storage_dtype(p))), **letters.tempered)
 
     def _pieces(self, weights: Iterable[tuple[Group, Tensor]]) -> list[Piece]:
+        """The weights as pieces: those of the last time, if nothing about them has changed."""
+        weights = list(weights)
+        which = tuple(x for group, p in weights for x in (id(group), id(p), p.dtype, p.device, p.shape))
+        packed: dict[Any, list[Piece]] = self.__dict__.setdefault("_packed", {})
+        if which in packed and all(self._is_current(piece) for piece in packed[which]):
+            return packed[which]
         pieces = []
         for _, members in groupby(weights, key=lambda weight: id(weight[0])):
             weights_of_group = list(members)
             group = weights_of_group[0][0]
             rule = self._language(group).rule
             pieces += pack(group, rule, [(p, self._numbers(group, p, rule)) for _, p in weights_of_group])
+        for piece in pieces:
+            piece.marks = self._marks(piece)
+        if len(packed) > 8:
+            packed.clear()
+        packed[which] = pieces
         return pieces
+
+    def _is_current(self, piece: Piece) -> bool:
+        return piece.marks == self._marks(piece) and piece.rule is self._language(piece.group).rule
+
+    def _marks(self, piece: Piece) -> list[tuple[int, int]]:
+        """Which tensors hold the numbers of the states, and how often they have been written to."""
+        states = [self.state.get(p, {}) for p in piece.params]
+        stored = [state.get(name) for state in states for name in piece.numbers]
+        return [(id(x), -1 if x is None else x._version) for x in stored]
 
     def _numbers(self, group: Group, p: Tensor, rule: ModuleType) -> dict[str, float]:
         names = number_fields(rule)
@@ -113,47 +137,60 @@ class Ruled(Resumable):
             self._state(group, p, p.detach().to(storage_dtype(p)))
         return {name: self.state[p][name].item() for name in names}
 
-    def _vectors(self, piece: Piece) -> list[Tensor]:
+    def _vectors(self, piece: Piece) -> list[Slot]:
         """What the rule keeps for every weight, besides the mean."""
-        states, names = [self.state[p] for p in piece.params], vector_fields(piece.rule)
-        for p, stored in zip(piece.params, states, strict=True):
-            if any(name not in stored for name in names):
+        names = vector_fields(piece.rule)
+        try:
+            return [[self.state[p][name] for p in piece.params] for name in names]
+        except KeyError:
+            for p in piece.params:
                 self._state(piece.group, p, p.detach().to(piece.dtype))
-        return [piece.vector([stored[name] for stored in states]) for name in names]
+            return [[self.state[p][name] for p in piece.params] for name in names]
 
-    def _precision_letters(self, piece: Piece) -> tuple[ModuleType, dict[str, float], dict[str, float], float]:
+    def _precision_letters(self, piece: Piece) -> list[Any]:
+        """The numbers of a kernel that needs the precision of a sample."""
         tempered = _floats(self._language(piece.group).tempered)
-        return piece.rule, piece.numbers, tempered, float(piece.group.get("sampling_precision", 0.0))
-
-    @property
-    def _run(self) -> Chunked | Compiled:
-        return Compiled() if self.compile else Chunked()
+        return [piece.numbers, tempered, float(piece.group.get("sampling_precision", 0.0))]
 
     # Perturbation and update -------------------------------------------------------------------------------------------------
 
     def _perturb(self, sample: Sample) -> None:
         """θ = μ + ε/√precision."""
+        run = engine(self.compile)
+        slots = [self._vectors(piece) for piece in sample.pieces]
         letters = [self._precision_letters(piece) for piece in sample.pieces]
 
+        def task(i: int, mu: Slot, targets: list[Slot], sign: float, receipt: np.ndarray | None = None) -> Task:
+            return Task(sample.pieces[i], [mu, *slots[i]], targets, [*letters[i], sign * sample.sign], i, receipt)
+
         def shift(i: int, theta: Tensor, sign: float) -> None:
-            vectors = self._vectors(sample.pieces[i])
-            for part, eps in self._noise_of(sample, i):
-                cut = [x[part] for x in vectors]
-                rule, *numbers = letters[i]
-                self._run(shift_, rule, [theta[part], eps, *cut], *numbers, sign * sample.sign)
+            run(deviate, [task(i, theta, [theta], sign)], sample.seed)
 
-        sample.perturb(shift, store_mean=self.store_mean)
+        def at_once(means: list[Tensor | None], receipt: np.ndarray) -> None:
+            tasks = [
+                task(i, piece.params, [piece.params] if mean is None else [piece.params, mean], 1.0, receipt)
+                for i, (piece, mean) in enumerate(zip(sample.pieces, means, strict=True))
+            ]
+            run(deviate, tasks, sample.seed)
 
-    def _noise_of(self, sample: Sample, i: int) -> Iterator[tuple[slice, Tensor]]:
-        """ε of the sample's piece i, block by block, without its sign: a function of its seed."""
-        return blocks(sample.pieces[i], sample.seed, i, self._run)
+        one_call = len({piece.rule for piece in sample.pieces}) == 1
+        if one_call and all(run.takes(piece) for piece in sample.pieces):
+            sample.perturb_at_once(shift, at_once, store_mean=self.store_mean)
+        else:
+            sample.perturb(shift, store_mean=self.store_mean)
+
+    def _norms(self, g: Grads) -> Norms:
+        """Of each gradient; a norm is finite only if the squares are."""
+        params = [p for p in g if g[p].numel()]
+        return dict(zip(params, engine(self.compile).norms([g[p].to(storage_dtype(p)) for p in params]), strict=True))
 
     def _noise(self, sample: Sample) -> Grads:
-        """ε of a sample for each parameter."""
+        """ε of a sample for each parameter, with its sign: a function of its seed."""
         noise: Grads = {}
         for i, piece in enumerate(sample.pieces):
-            whole = torch.cat([torch.empty(0), *(eps * sample.sign for _, eps in self._noise_of(sample, i))])
-            noise |= {p: sharded_like(p, eps) for p, eps in zip(piece.params, piece.split(whole), strict=True)}
+            eps = [x * sample.sign for _, x in blocks(piece, sample.seed, i, Chunked().draw)]
+            whole = torch.cat([torch.empty(0), *eps])
+            noise |= {p: sharded_like(p, x) for p, x in zip(piece.params, piece.split(whole), strict=True)}
         return noise
 
     def _sampling_precision(self, group: Group, p: Tensor) -> Tensor:
@@ -161,34 +198,50 @@ class Ruled(Resumable):
         return self._precision(group, p) + extra if extra else self._precision(group, p)
 
     def _apply(self, g: Grads, h: Grads, last: Sample | None) -> None:
-        """The rule, piece by piece: those of the last sample as far as all of their weights have a gradient."""
+        """The rule: for the pieces of the last sample as far as all of their weights have a gradient, and for those of the others.
+
+        Where the weights still hold the sample, the means are read from where they are kept, or restored first.
+        """
         pieces = [piece for piece in last.pieces if all(p in g for p in piece.params)] if last is not None else []
         done = {p for piece in pieces for p in piece.params}
-        pieces += self._pieces((group, p) for group, p in self._grouped() if p in g and p not in done)
-        for piece in pieces:
-            given = [p for p in piece.params if p in h]
-            if not given or len(given) == len(piece.params):
-                self._apply_to(piece, g, h)
-            else:
-                for p in piece.params:
-                    self._apply_to(Piece(piece.group, [p], piece.rule, piece.numbers), g, h)
+        others = self._pieces((group, p) for group, p in self._grouped() if p in g and p not in done)
+        run = engine(self.compile)
+        given = [p in h for piece in pieces for p in piece.params]
+        alike = len({piece.rule for piece in pieces}) == 1 and (all(given) or not any(given))
+        kept = last.means_for_update(pieces) if last is not None and alike and all(map(run.takes, pieces)) else None
+        if kept is None and last is not None:
+            last.restore()
+        tasks: dict[Kernel, list[Task]] = {update: [], update_with_magnitude: []}
+        for i, piece in enumerate(pieces + others):
+            mu, receipt = (kept[0][i], kept[1]) if kept is not None and i < len(pieces) else (None, None)
+            whole = mu is not None or sum(p in h for p in piece.params) in (0, len(piece.params))
+            for part in (
+                [piece] if whole else [Piece(piece.group, [p], piece.rule, piece.numbers) for p in piece.params]
+            ):
+                kernel = update if part.params[0] in h else update_with_magnitude
+                tasks[kernel].append(self._update_task(part, g, h, mu, receipt))
+        for kernel, of_kernel in tasks.items():
+            run(kernel, of_kernel)
+        for task in (*tasks[update], *tasks[update_with_magnitude]):
+            self._advance(task.piece, task.numbers[1])
 
-    def _apply_to(self, piece: Piece, g: Grads, h: Grads) -> None:
+    def _update_task(self, piece: Piece, g: Grads, h: Grads, mu: Tensor | None, receipt: np.ndarray | None) -> Task:
         _, _, tempered, rates = self._language(piece.group)
-        letters = _floats({**tempered, **rates})
-        mu, state = piece.vector(piece.params), self._vectors(piece)
-        given = piece.params[0] in h
-        estimates = [piece.vector([x[p] for p in piece.params]) for x in ((g, h) if given else (g,))]
-        kernel = update_ if given else update_with_magnitude_
-        self._run(kernel, piece.rule, [mu, *estimates, *state], piece.numbers, letters)
-        piece.write(mu, piece.params)
-        numbers = updated_numbers(piece.rule, piece.numbers, letters) if piece.numbers else {}
-        states = [self.state[p] for p in piece.params]
-        for name, vector in zip(vector_fields(piece.rule), state, strict=True):
-            piece.write(vector, [stored[name] for stored in states])
-        for stored in states:
-            for name, value in numbers.items():
-                stored[name].fill_(value)
+        state: list[Slot] = self._vectors(piece)
+        estimates: list[Slot] = [[x[p] for p in piece.params] for x in (g, h) if piece.params[0] in x]
+        numbers = [piece.numbers, _floats({**tempered, **rates})]
+        mean = piece.params if mu is None else mu
+        return Task(piece, [mean, *estimates, *state], [piece.params, *state], numbers, receipt=receipt)
+
+    def _advance(self, piece: Piece, letters: Any) -> None:
+        """The numbers of the state."""
+        if piece.numbers:
+            piece.numbers = updated_numbers(piece.rule, piece.numbers, letters)
+            for p in piece.params:
+                stored = self.state[p]
+                for name, value in piece.numbers.items():
+                    stored[name].fill_(value)
+            piece.marks = self._marks(piece)
 
 
 def _floats(letters: dict[str, Any]) -> dict[str, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
@@ -12,15 +13,22 @@ from torch.utils.weak import TensorWeakRef
 from vadam.optim.distributed import sharded_like
 
 if TYPE_CHECKING:
+    from vadam.optim.estimate import Norms
     from vadam.optim.pieces import Piece
 
 
 Shift = Callable[[int, Tensor, float], None]
+AtOnce = Callable[[list[Tensor | None], np.ndarray], None]
 
 
 def storage_dtype(p: Tensor) -> torch.dtype:
     """State and noise of half-precision weights are kept in float32: an average with weight 0.999 does not move in bfloat16."""
     return torch.float32 if p.dtype in (torch.float16, torch.bfloat16) else p.dtype
+
+
+def _is_half(piece: Piece) -> bool:
+    """Half-precision weights would not come back from a deviation."""
+    return piece.dtype != piece.params[0].dtype
 
 
 class GradientMark:
@@ -50,9 +58,12 @@ class Sample:
         self.params = [p for piece in pieces for p in piece.params]
         self.unpaired_before = unpaired_before
         self.means: list[Tensor | None] = []  # of the pieces that have been perturbed; None where it is not stored
-        self.norms: dict[Tensor, Tensor] | None = (
-            None  # of the gradients when the backward pass ended, where that is known
+        self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
+        self._shift: Shift | None = None
+        self._moved: np.ndarray | None = (
+            None  # receipts: becomes 1 when all pieces have been moved away from their means
         )
+        self._updated: np.ndarray | None = None  # or when an update has read the means and written over the sample
         self._before = [GradientMark(p) for p in watched]
 
     def perturb(self, shift: Shift, *, store_mean: bool = True) -> None:
@@ -60,22 +71,43 @@ class Sample:
         self._shift = shift
         for i, piece in enumerate(self.pieces):
             theta = piece.vector(piece.params)
-            stored = store_mean or piece.dtype != piece.params[0].dtype  # half-precision weights would not come back
-            self.means.append(theta.clone() if stored else None)
+            self.means.append(theta.clone() if store_mean or _is_half(piece) else None)
             shift(i, theta, 1.0)
             piece.write(theta, piece.params)
+
+    def perturb_at_once(self, shift: Shift, at_once: AtOnce, *, store_mean: bool = True) -> None:
+        """As ``perturb``; ``at_once(means, receipt)`` moves all pieces, writes their means, and then a 1 on the receipt: whoever is
+        interrupted on the way there or back finds out from it whether there is something to restore."""
+        self._shift = shift
+        self._moved = np.zeros(1, dtype=np.int64)
+        self.means = [
+            torch.empty(piece.size, dtype=piece.dtype) if store_mean or _is_half(piece) else None
+            for piece in self.pieces
+        ]
+        at_once(self.means, self._moved)
+
+    def means_for_update(self, pieces: list[Piece]) -> tuple[list[Tensor], np.ndarray] | None:
+        """The stored means, if these are the pieces that hold the sample, for an update that writes the new means over it."""
+        means = [mean for mean in self.means if mean is not None]
+        if not means or len(means) < len(pieces) or pieces != self.pieces:
+            return None
+        self._updated = np.zeros(1, dtype=np.int64)
+        return means, self._updated
 
     @torch.no_grad()
     def restore(self) -> None:
         """θ = μ: bit for bit where the mean was stored, and then, interrupted, it can be called again."""
+        if (self._moved is not None and not self._moved[0]) or (self._updated is not None and self._updated[0]):
+            self.means = []
         while self.means:
             i = len(self.means) - 1
             piece, mean = self.pieces[i], self.means[i]
             if mean is None:
                 mean = piece.vector(piece.params)
-                self._shift(i, mean, -1.0)
+                self._deviate(i, mean, -1.0)
             piece.write(mean, piece.params)
             self.means.pop()
+        self._shift = None  # it knows this sample: who holds itself is freed late
 
     @torch.no_grad()
     def mean_of(self, p: Tensor) -> Tensor | None:
@@ -93,8 +125,12 @@ class Sample:
         if stored is not None:
             return stored
         theta = self.pieces[i].vector(self.pieces[i].params).clone()
-        self._shift(i, theta, -1.0)
+        self._deviate(i, theta, -1.0)
         return theta
+
+    def _deviate(self, i: int, theta: Tensor, sign: float) -> None:
+        assert self._shift is not None
+        self._shift(i, theta, sign)
 
     def has_new_gradient(self) -> bool:
         return any(mark.is_outdated() for mark in self._before)

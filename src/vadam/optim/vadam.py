@@ -40,8 +40,8 @@ class Vadam(VariationalOptimizer):
         antithetic: draw the noise of an even number of samples in pairs ε, −ε (common).
         generator: where the noise comes from; torch's default generator if not given (common).
         nonfinite: "raise" refuses a step with a gradient that is not finite, "skip" skips and counts it (common).
-        compile: compile the optimizer's own arithmetic with ``torch.compile``: some seconds at the first step, then several
-            times faster on large networks (common).
+        compile: compile the optimizer's own arithmetic, to native loops where numba is installed (``vadam[fast]``), otherwise with
+            ``torch.compile``: some seconds at the first step, then several times faster (common).
         store_mean: keep a copy of the mean while the weights hold a sample, and return to it bit for bit. Without it the noise
             is drawn again and taken away, which saves a vector and is exact up to rounding (common).
 

@@ -1,4 +1,4 @@
-"""``vadam.counter.gaussian_pair`` in single precision as one loop of multiplications and additions, for numba.
+"""``vadam.counter`` in single precision as one loop of multiplications and additions, for numba.
 
 The bits are the same; logarithm, sine and cosine are polynomials, good to about the last bit of a float32, so that the loop has no
 calls and every processor can run it eight or sixteen numbers at a time.
@@ -8,47 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-ENOUGH_FOR_A_THREAD = 1 << 19  # fewer, and waking a thread takes longer than it saves
-
-
-@cache
-def available() -> bool:
-    try:
-        import numba  # noqa: F401
-    except ImportError:
-        return False
-    return True
-
-
-def fill(first: Tensor, second: Tensor, key: Tensor) -> None:
-    """Two independent N(0, 1) numbers for each position, on all of torch's threads."""
-    pairs = _pairs()
-    k1, k2 = key.numpy().view(np.uint32)
-    a, b = first.numpy(), second.numpy()
-    threads = max(1, min(torch.get_num_threads(), len(a) // ENOUGH_FOR_A_THREAD))
-    cuts = [len(a) * i // threads for i in range(threads + 1)]
-
-    def part(i: int) -> None:
-        begin, end = cuts[i], cuts[i + 1]
-        pairs(a[begin:end], b[begin:end], k1, k2, np.uint32(begin))
-
-    if threads == 1:
-        part(0)
-    else:
-        list(_pool(threads).map(part, range(threads)))
-
-
-@cache
-def _pool(threads: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(threads, thread_name_prefix="vadam-noise")
+from vadam.counter import GOLDEN
 
 
 def _polynomial(f: Callable[[Any], Any], low: float, high: float, degree: int) -> tuple[np.float32, ...]:
@@ -58,7 +23,30 @@ def _polynomial(f: Callable[[Any], Any], low: float, high: float, degree: int) -
 
 
 @cache
-def _pairs() -> Callable[..., None]:
+def noise(reals: Any, **options: Any) -> Callable[..., None]:
+    """``noise(first, second, n, seed, stream, start)``: of a stream of a seed, to two addresses."""
+    import numba
+    from numba import uint32, uint64
+
+    of_pairs = pairs(**options)
+
+    @numba.njit(inline="always")
+    def splitmix(z: Any) -> Any:
+        z = uint64((z ^ (z >> uint64(30))) * uint64(0xBF58476D1CE4E5B9))
+        z = uint64((z ^ (z >> uint64(27))) * uint64(0x94D049BB133111EB))
+        return uint64(z ^ (z >> uint64(31)))
+
+    @numba.njit(error_model="numpy")
+    def noise(first: Any, second: Any, n: Any, seed: Any, stream: Any, start: Any) -> None:
+        key = splitmix(splitmix(uint64(seed)) ^ uint64(uint64(stream) * uint64(GOLDEN)))
+        of_pairs(reals(first), reals(second), n, uint32(key), uint32(key >> uint64(32)), uint32(start))
+
+    return noise
+
+
+@cache
+def pairs(**options: Any) -> Callable[..., None]:
+    """The loop ``pairs(first, second, n, k1, k2, start)``: two independent N(0, 1) numbers for each of n positions from ``start``."""
     import numba
     from llvmlite import ir  # type: ignore[import-untyped]
     from numba import float32, int32, types, uint32
@@ -86,9 +74,9 @@ def _pairs() -> Callable[..., None]:
             y = y * x + c[i]
         return y
 
-    @numba.njit(nogil=True, fastmath=True, error_model="numpy")
-    def pairs(first: Any, second: Any, k1: Any, k2: Any, start: Any) -> None:
-        for i in range(first.shape[0]):
+    @numba.njit(fastmath=True, **options)
+    def pairs(first: Any, second: Any, n: Any, k1: Any, k2: Any, start: Any) -> None:
+        for i in range(n):
             x = uint32(uint32(i) + start + k1)
             x = uint32((x ^ (x >> uint32(16))) * uint32(0x7FEB352D))
             x = uint32(uint32((x ^ (x >> uint32(15))) + k2) * uint32(0x846CA68B))

@@ -1,0 +1,344 @@
+"""The arithmetic of a step as one native loop over all weights, compiled by numba from the rules themselves (``vadam[fast]``).
+
+The equations of a kernel (``kernels``) become the body of a loop (``tracing``); the noise is drawn in the same loop, a tile at a time,
+so that it never leaves the processor's cache. Tensors are not copied together: a table names the memory of every one of them, and one
+call does them all, on torch's own threads. Single precision on the CPU; whatever else there is goes to ``otherwise``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib.util import find_spec
+from itertools import accumulate, pairwise
+from types import ModuleType
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vadam.optim import native_noise, threads
+from vadam.optim.distributed import local
+from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Task, names_of
+from vadam.optim.noise import BLOCK, TILE
+from vadam.optim.pieces import Piece, Slot
+from vadam.optim.tracing import is_arithmetic, loop
+
+TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
+HEAD, ROW = 4, 6  # words of the table: of its head, and of each row
+
+_is_arithmetic = cache(is_arithmetic)
+
+Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, ...] | None, ...]]
+
+
+@cache
+def available() -> bool:
+    return find_spec("numba") is not None
+
+
+@cache
+def engine(compiled: bool) -> Engine:
+    """How kernels are run: plain, or as fast as this machine can."""
+    if not compiled:
+        return Chunked()
+    return Native(Compiled()) if available() else Compiled()
+
+
+class Native:
+    """Runs kernels as native loops, or by another engine where it cannot."""
+
+    def __init__(self, otherwise: Engine) -> None:
+        self.otherwise = otherwise
+
+    def takes(self, piece: Piece) -> bool:
+        plain = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
+        return plain and _is_arithmetic(piece.rule)
+
+    def __call__(self, kernel: Kernel, tasks: Sequence[Task], seed: int | None = None) -> None:
+        """All tasks, in one call for those of one rule. The first word of the last task's ``receipt`` says that it is done."""
+        calls: dict[Any, list[Task]] = {}
+        for task in tasks:
+            if self.takes(task.piece):
+                calls.setdefault((task.piece.rule, _signature(task, seed)), []).append(task)
+            else:
+                self.otherwise(kernel, [task], seed)
+        for (rule, signature), alike in calls.items():
+            call = Call(alike, signature, seed)
+            _compiled(kernel, rule, signature)(call.address, call.threads)
+            call.write_back()
+
+    def norms(self, tensors: Sequence[Tensor]) -> list[float]:
+        if not all(_is_plain(x) and x.device.type == "cpu" for x in tensors):
+            return self.otherwise.norms(tensors)
+        sizes = [x.numel() for x in tensors]
+        first = [0, *accumulate(-(-size // TILE) for size in sizes)]
+        squares = np.empty(first[-1])
+        rows = [word for row in zip(first, sizes, (x.data_ptr() for x in tensors), strict=False) for word in row]
+        table = np.array([len(sizes), first[-1], squares.ctypes.data, 0, *rows], dtype=np.int64)
+        _squares()(table.ctypes.data, _threads_for(first[-1]))
+        return [math.sqrt(x) for x in np.add.reduceat(squares, first[:-1])]
+
+
+def _signature(task: Task, seed: int | None) -> Signature:
+    """Names for what a kernel reads and writes: a target that is read from has one name."""
+    vectors = tuple(f"a{i}" for i in range(len(task.reads)))
+    targets = tuple(
+        next((name for name, read in zip(vectors, task.reads, strict=True) if read is target), f"w{i}")
+        for i, target in enumerate(task.writes)
+    )
+    return vectors if seed is None else ("eps", *vectors), targets, names_of(task.numbers)
+
+
+class Layout:
+    """The table of some pieces, of which a call changes no more than addresses and numbers.
+
+    Head: rows, tiles, seed, address of the receipt. Then a row for each block of each piece: first tile, weights, stream of the noise,
+    first and last segment, numbers. Then the segments, parts of one tensor: begin and end in the block, and the address of each
+    array. Then the numbers.
+    """
+
+    def __init__(self, pieces: Sequence[Piece], streams: Sequence[int], arrays: int, numbers: int) -> None:
+        rows: list[list[int]] = []
+        segments: list[int] = []
+        sources: list[
+            int
+        ] = []  # for each address in the segments, its place among all addresses: by piece, array, parameter
+        self.tiles, place = 0, 0
+        for i, piece in enumerate(pieces):
+            for start in range(0, piece.size, BLOCK):
+                end, first = min(start + BLOCK, piece.size), len(segments)
+                for k, (low, high) in enumerate(pairwise(piece.bounds)):
+                    if low < end and high > start:
+                        segments += [low - start, high - start, *[0] * arrays]
+                        sources += [place + array * len(piece.params) + k for array in range(arrays)]
+                rows.append(
+                    [self.tiles, end - start, (streams[i] << 32) + start // BLOCK, first, len(segments), i * numbers]
+                )
+                self.tiles += -(-(end - start) // TILE)
+            place += arrays * len(piece.params)
+        after_rows = HEAD + ROW * len(rows)
+        after_segments = after_rows + len(segments)
+        self.words = np.zeros(after_segments + len(pieces) * numbers, dtype=np.int64)
+        self.words[:2] = len(rows), self.tiles
+        table = np.array(rows, dtype=np.int64).reshape(-1, ROW)
+        table[:, 3:] += after_rows, after_rows, after_segments
+        self.words[HEAD:after_rows] = table.reshape(-1)
+        self.words[after_rows:after_segments] = segments
+        self.numbers = self.words[after_segments:].view(np.float64)
+        self.address = self.words.ctypes.data
+        self._places = after_rows + np.flatnonzero(np.arange(len(segments)) % (2 + arrays) >= 2)
+        self._sources = np.array(sources, dtype=np.int64)
+        self._addresses: list[int] = []
+
+    def point_to(self, addresses: list[int]) -> None:
+        if addresses != self._addresses:
+            self._addresses = addresses
+            self.words[self._places] = np.array(addresses, dtype=np.int64)[self._sources]
+
+
+class Call:
+    """Tasks of one kernel and rule, and all that they point to."""
+
+    def __init__(self, tasks: Sequence[Task], signature: Signature, seed: int | None) -> None:
+        vectors, targets, _ = signature
+        self._kept: list[Tensor] = []
+        self._copies: list[tuple[Tensor, Tensor]] = []
+        extra = [i for i, name in enumerate(targets) if name not in vectors]
+        addresses: list[int] = []
+        numbers: list[float] = []
+        for task in tasks:
+            for slot in (*task.reads, *(task.writes[i] for i in extra)):
+                self._add(addresses, slot, task)
+            for x in task.numbers:
+                numbers += x.values() if isinstance(x, dict) else (x,)
+        layout = _layout(tasks, len(tasks[0].reads) + len(extra), len(numbers) // len(tasks))
+        self.threads = _threads_for(layout.tiles)
+        layout.point_to(addresses)
+        layout.numbers[:] = numbers
+        self._receipt = np.zeros(1, dtype=np.int64) if tasks[0].receipt is None else tasks[0].receipt
+        layout.words[2:HEAD] = seed or 0, self._receipt.ctypes.data
+        self.address = layout.address
+
+    def _add(self, addresses: list[int], slot: Slot, task: Task) -> None:
+        """Of each parameter's part of a slot; what is not plain memory in single precision is copied, and copied back."""
+        if isinstance(slot, Tensor):
+            base = slot.data_ptr()
+            addresses += [base + 4 * bound for bound in task.piece.bounds[:-1]]
+            return
+        for x in slot:
+            if not _is_plain(x):
+                shard = local(x.detach())
+                x = shard.to(torch.float32).contiguous()
+                self._kept.append(x)
+                if x.data_ptr() != shard.data_ptr() and any(slot is target for target in task.writes):
+                    self._copies.append((shard, x))
+            addresses.append(x.data_ptr())
+
+    def write_back(self) -> None:
+        for target, x in self._copies:
+            target.copy_(x)
+
+
+def _threads_for(tiles: int) -> int:
+    return max(1, min(torch.get_num_threads(), tiles // TILES_OF_A_THREAD))
+
+
+def _is_plain(x: Tensor) -> bool:
+    return x.dtype == torch.float32 and x.is_contiguous() and type(x) in (Tensor, torch.nn.Parameter)
+
+
+def _layout(tasks: Sequence[Task], arrays: int, numbers: int) -> Layout:
+    """Kept at the first piece: the next step has the same."""
+    pieces, streams = [task.piece for task in tasks], [task.stream for task in tasks]
+    kind = (arrays, numbers, *streams, *map(id, pieces))
+    layouts = pieces[0].layouts
+    if kind not in layouts:
+        if len(layouts) > 8:
+            layouts.clear()
+        layouts[kind] = (
+            pieces,
+            Layout(pieces, streams, arrays, numbers),
+        )  # whose pieces stay alive, so that their ids do
+    return cast(Layout, layouts[kind][1])
+
+
+_WORK = """
+def work(address, thread, threads):
+    table = integers(address)
+    scratch = room()
+    low, high = table[1] * thread // threads, table[1] * (thread + 1) // threads
+    for r in range(table[0]):
+        row = {head} + {row} * r
+        first, size = table[row], table[row + 1]
+        for tile in range(max(low, first), min(high, first + (size + {tile} - 1) // {tile})):
+            start = (tile - first) * {tile}
+            stop = min(start + {tile}, size)
+            {noise}
+            for segment in range(table[row + 3], table[row + 4], {stride}):
+                a, b = max(table[segment], start), min(table[segment + 1], stop)
+                if a < b:
+                    at = 4 * (a - table[segment])
+                    body({pointers}, doubles(address + 8 * table[row + 5]), b - a)
+    if thread == 0:
+        integers(table[3])[0] = 1
+"""
+
+_NOISE = """half = (stop - start + 1) // 2
+            noise(scratch, scratch + 4 * half, half, table[2], table[row + 2], start // 2)"""
+
+
+@cache
+def _compiled(kernel: Kernel, rule: ModuleType, signature: Signature) -> Callable[[int, int], None]:
+    """The native loop: ``run(address of the table, threads)``."""
+    import numba
+
+    vectors, targets, _ = signature
+    scope = _scope().copy()
+    exec(loop(kernel, rule, *signature), scope)
+    scope["body"] = numba.njit(fastmath={"contract", "nsz", "arcp"}, **_options())(scope["body"])
+    arrays = [*vectors, *(name for name in targets if name not in vectors)]
+    in_table = [name for name in arrays if name != "eps"]
+    pointers = [
+        f"reals(table[segment + {2 + in_table.index(name)}] + at)"
+        if name != "eps"
+        else "reals(scratch + 4 * (a - start))"
+        for name in arrays
+    ]
+    noise = _NOISE if "eps" in arrays else ""
+    shape = {"tile": TILE, "head": HEAD, "row": ROW, "stride": 2 + len(in_table)}
+    exec(_WORK.format(**shape, pointers=", ".join(pointers), noise=noise), scope)
+    return threads.team(numba.njit(error_model="numpy")(scope["work"]))
+
+
+_SQUARES = """
+def work(address, thread, threads):
+    table = integers(address)
+    for tile in range(table[1] * thread // threads, table[1] * (thread + 1) // threads):
+        k = 0
+        while k + 1 < table[0] and table[{head} + 3 * (k + 1)] <= tile:
+            k += 1
+        row = {head} + 3 * k
+        start = (tile - table[row]) * {tile}
+        doubles(table[2])[tile] = squares(reals(table[row + 2] + 4 * start), min({tile}, table[row + 1] - start))
+"""
+
+
+@cache
+def _squares() -> Callable[[int, int], None]:
+    """Of tensors, by tiles. Table: tensors, tiles, address of the results; then each tensor's first tile, weights, address."""
+    import numba
+
+    def squares(x: Any, n: int) -> Any:
+        total = np.float32(0)
+        for i in range(n):
+            total += x[i] * x[i]
+        return total
+
+    scope = _scope() | {"squares": numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_options())(squares)}
+    exec(_SQUARES.format(head=HEAD, tile=TILE), scope)
+    return threads.team(numba.njit(error_model="numpy")(scope["work"]))
+
+
+@cache
+def _scope() -> dict[str, Any]:
+    """What the sources above use."""
+    from numba import types
+
+    kinds = {"integers": types.int64, "doubles": types.float64, "reals": types.float32}
+    pointers = {name: _pointer(kind) for name, kind in kinds.items()}
+    noise = native_noise.noise(pointers["reals"], **_options())
+    return pointers | {"real": np.float32, "sqrt": math.sqrt, "noise": noise, "room": _room()}
+
+
+@cache
+def _options() -> dict[str, Any]:
+    return {"error_model": "numpy", "pipeline_class": _no_alias()}
+
+
+@cache
+def _no_alias() -> type:
+    """Tells the compiler that the arrays of a loop do not overlap: otherwise it does not dare to compute several weights at once."""
+    from numba.core.compiler import Compiler
+
+    class NoAlias(Compiler):
+        def __init__(self, *args: Any) -> None:
+            args[5].noalias = True  # flags
+            super().__init__(*args)
+
+    return NoAlias
+
+
+@cache
+def _pointer(kind: Any) -> Any:
+    """An address as a pointer to numbers of a kind."""
+    from numba import types
+    from numba.extending import intrinsic
+
+    pointer = types.CPointer(kind)
+
+    @intrinsic
+    def cast_to_pointer(context: Any, address: Any) -> Any:
+        return pointer(types.intp), lambda c, builder, s, args: builder.inttoptr(args[0], c.get_value_type(pointer))
+
+    return cast(Any, cast_to_pointer)
+
+
+@cache
+def _room() -> Any:
+    """The address of a tile of memory on the stack."""
+    from llvmlite import ir  # type: ignore[import-untyped]
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
+
+    @intrinsic
+    def room(context: Any) -> Any:
+        def on_the_stack(c: Any, builder: Any, s: Any, args: Any) -> Any:
+            return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.FloatType(), TILE)), ir.IntType(64))
+
+        return types.intp(), on_the_stack
+
+    return cast(Any, room)

@@ -1,0 +1,216 @@
+"""The native loops against the plain rule: every rule, every kind of memory, every way of use; and what an interruption leaves."""
+
+import inspect
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vadam
+from specs import BY_NAME, SPECS, Problem, Spec, snapshot
+from vadam import rules
+from vadam.optim import native, tracing
+from vadam.optim.kernels import Chunked, Compiled, update_with_magnitude
+
+pytestmark = pytest.mark.skipif(not native.available(), reason='numba is not installed: pip install "vadam[fast]"')
+
+RULES = [rules.von, rules.vogn, rules.vprop, rules.vadam, rules.vadagrad, rules.natural_momentum, rules.ivon]
+IN_LOOPS = [spec for spec in SPECS if spec.build not in (vadam.FullVON, vadam.BBVI) and spec.name != "VON-score"]
+
+
+def trained(spec: Spec, steps: int = 4, **options: object) -> list[Tensor]:
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, generator=torch.Generator().manual_seed(1), **options)
+    for _ in range(steps):
+        problem.step(opt, spec)
+    return problem.weights() + snapshot(opt)
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__.split(".")[-1])
+def test_rules_are_arithmetic(rule: object) -> None:
+    assert tracing.is_arithmetic(rule)
+
+
+def test_what_is_not_arithmetic_is_left_to_torch() -> None:
+    """BBVI's softplus."""
+    assert not tracing.is_arithmetic(rules.bbvi)
+
+
+def test_the_loop_reads_like_the_rule() -> None:
+    source = tracing.loop(
+        update_with_magnitude, rules.vprop, ("mu", "g", "s"), ("mu", "s"), ((), ("alpha", "beta", "N", "lam", "tau"))
+    )
+    scope: dict[str, object] = {"real": float, "sqrt": np.sqrt}
+    exec(source, scope)
+    mu, g, s, numbers = np.array([1.0]), np.array([2.0]), np.array([3.0]), [0.1, 0.2, 10.0, 5.0, 1.0]
+    scope["body"](mu, g, s, numbers, 1)  # type: ignore[operator]
+    assert s[0] == pytest.approx(0.8 * 3 + 0.2 * 4)
+    assert mu[0] == pytest.approx(1 - 0.1 * (2 + 0.5) / (np.sqrt(3.2) + 0.5))
+
+
+@pytest.mark.parametrize("spec", IN_LOOPS, ids=str)
+@pytest.mark.parametrize("options", [{}, {"store_mean": False}, {"samples": 2, "antithetic": True}], ids=str)
+def test_lock_step(spec: Spec, options: dict[str, object]) -> None:
+    """Single precision: a few roundings a step, and noise that agrees to 4e-6."""
+    if "samples" in options and "context" not in spec.ways:
+        options = {"samples": 2}
+    for ours, plain in zip(trained(spec, compile=True, **options), trained(spec, **options), strict=True):
+        torch.testing.assert_close(ours, plain, rtol=2e-4, atol=2e-5)
+
+
+def kinds_of_memory() -> list[nn.Parameter]:
+    generator = torch.Generator().manual_seed(0)
+    draws = [torch.randn(3, 4, 5, 6, generator=generator) for _ in range(5)]
+    kinds = [
+        draws[0],
+        draws[1].to(memory_format=torch.channels_last),
+        draws[2].transpose(0, 2),
+        draws[3].bfloat16(),
+        draws[4].double(),
+        torch.randn(70_000, generator=generator),
+        torch.randn((), generator=generator),
+        torch.empty(0),
+    ]
+    return [nn.Parameter(x) for x in kinds]
+
+
+@pytest.mark.parametrize("way", ["closure", "context", "loop"])
+def test_every_kind_of_memory(way: str) -> None:
+    results = []
+    for compiled in (False, True):
+        params = kinds_of_memory()
+        opt = vadam.Vadam(params, lr=0.01, num_data=100, compile=compiled, generator=torch.Generator().manual_seed(1))
+
+        def backward(params: list[nn.Parameter] = params, opt: vadam.Vadam = opt) -> Tensor:
+            opt.zero_grad()
+            loss = sum((p.float() - 1).square().sum() for p in params)
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            if way == "closure":
+                opt.step(backward)
+            elif way == "context":
+                with opt.sampled_params():
+                    backward()
+                opt.step()
+            else:
+                opt.zero_grad()
+                opt.train()
+                sum((p.float() - 1).square().sum() for p in params).backward()
+                opt.step()
+        results.append([p.detach() for p in params] + [opt.posterior().precision[str(i)] for i in range(len(params))])
+    for ours, plain in zip(results[1], results[0], strict=True):
+        loose = 2e-2 if plain.dtype == torch.bfloat16 else 2e-4
+        torch.testing.assert_close(ours.float(), plain.float(), rtol=loose, atol=loose / 10)
+
+
+def test_the_same_training_for_any_number_of_threads() -> None:
+    before, results = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2, 3):
+            torch.set_num_threads(threads)
+            w = nn.Parameter(torch.linspace(-1, 1, 200_003))
+            opt = vadam.Vadam([w], num_data=10, compile=True, generator=torch.Generator().manual_seed(0))
+            for _ in range(3):
+                opt.zero_grad()
+                with opt.sampled_params():
+                    w.grad = w.detach() - 1
+                torch.nn.utils.clip_grad_norm_([w], 1.0)
+                opt.step()
+            results.append([w.detach(), *snapshot(opt)])
+    finally:
+        torch.set_num_threads(before)
+    for other in results[1:]:
+        assert all(torch.equal(a, b) for a, b in zip(results[0], other, strict=True))
+
+
+def test_norms() -> None:
+    run = native.engine(True)
+    tensors = [torch.randn(n) for n in (1, 4096, 5, 4097, 100_000)]
+    assert run.norms(tensors) == pytest.approx([float(x.double().norm()) for x in tensors], rel=1e-5)
+    assert run.norms([torch.tensor([1.0, torch.inf]), torch.ones(4)]) == [torch.inf, 2.0]
+    assert np.isnan(run.norms([torch.tensor([1.0, torch.nan])])[0])
+    assert run.norms([]) == []
+    mixed = [torch.ones(4, dtype=torch.float64), torch.ones(2, 2).T]
+    assert run.norms(mixed) == [2.0, 2.0]
+
+
+def test_one_infinite_gradient_changes_nothing() -> None:
+    w = nn.Parameter(torch.ones(10_000))
+    opt = vadam.Vadam([w], num_data=10, compile=True)
+    opt.train()
+    w.grad = torch.zeros(10_000)
+    w.grad[7] = torch.inf
+    with pytest.raises(FloatingPointError, match="nothing has changed"):
+        opt.step()
+    assert torch.equal(w, torch.ones(10_000))
+
+
+_INTERRUPTED = """
+import _thread, threading
+import torch
+import vadam
+
+w = torch.nn.Parameter(torch.ones(50_000))
+opt = vadam.Vadam([w], lr=0.0, num_data=1, prior_precision=1.0, compile=True)
+
+def closure():
+    w.grad = torch.zeros_like(w)
+    return w.sum()
+
+opt.step(closure)
+generator = torch.Generator().manual_seed(0)
+interrupted = 0
+for _ in range(100):
+    timer = threading.Timer(0.004 * float(torch.rand((), generator=generator)), _thread.interrupt_main)
+    try:
+        timer.start()
+        while True:
+            opt.step(closure)
+    except KeyboardInterrupt:
+        interrupted += 1
+    timer.join()
+    assert torch.equal(w, torch.ones(50_000)), interrupted
+assert interrupted == 100
+"""
+
+
+def test_interrupted_at_any_moment_the_mean_comes_back() -> None:
+    """An interrupt at random moments of drawing, restoring and updating: the weights are a mean, old or new, never a sample."""
+    subprocess.run([sys.executable, "-c", _INTERRUPTED], check=True, timeout=120)
+
+
+def test_without_numba_torch_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    native.engine.cache_clear()
+    monkeypatch.setattr(native, "available", lambda: False)
+    try:
+        assert isinstance(native.engine(True), Compiled)
+        assert isinstance(native.engine(False), Chunked)
+    finally:
+        native.engine.cache_clear()
+
+
+def test_a_rule_without_a_test_here_is_noticed() -> None:
+    modules = {module for _, module in inspect.getmembers(rules, inspect.ismodule) if hasattr(module, "precision")}
+    assert modules - {rules.bbvi, rules.full_von} == set(RULES)
+
+
+def test_momentum_switched_on_in_the_middle() -> None:
+    """The packs of the last step are not those of this one: the rule is another."""
+    results = []
+    for compiled in (False, True):
+        problem = Problem(torch.float32)
+        spec = BY_NAME["VOGN"]
+        opt = spec.make_for(problem.model, generator=torch.Generator().manual_seed(1), compile=compiled)
+        problem.step(opt, spec)
+        for group in opt.param_groups:
+            group["momentum"] = 0.9
+        for _ in range(2):
+            problem.step(opt, spec)
+        results.append(problem.weights())
+    for ours, plain in zip(*results, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=2e-4, atol=2e-5)
