@@ -10,7 +10,6 @@ the central 90 % interval (it should be 0.90), and the seconds of a fit on one c
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
 from pathlib import Path
@@ -29,6 +28,7 @@ from sklearn.model_selection import ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks.timing import write
 from vadam.estimators import VadamRegressor
 
 LEVELS = (0.05, 0.95)
@@ -141,10 +141,7 @@ def main() -> None:
                 f"{error['log_likelihood']:5.3f}{mean['coverage']:>10.3f}{mean['width']:>8.1f}{mean['seconds']:>9.2f}",
                 flush=True,
             )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(
-        json.dumps({"splits": options.splits, "budget": options.budget, "results": results}, indent=1)
-    )
+    write(options.out, results, splits=options.splits, budget=options.budget)
 
 
 if __name__ == "__main__":

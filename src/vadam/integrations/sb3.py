@@ -21,6 +21,7 @@ except ImportError as error:
 from vadam.integrations.mujoco import quiet
 from vadam.optim import Vadam
 from vadam.optim.base import VariationalOptimizer
+from vadam.optim.native import available
 
 TABLE_3 = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
 """The paper's Vadam: λ = 1e-8, c = 10000, N = 1."""
@@ -76,7 +77,7 @@ class ParameterNoiseDDPG(DDPG):
         _one_of("sample_every", sample_every, ("step", "episode"))
         _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
         if actor_optimizer_kwargs is None:
-            actor_optimizer_kwargs = TABLE_3 if actor_optimizer is Vadam else {}
+            actor_optimizer_kwargs = {**TABLE_3, "compile": available()} if actor_optimizer is Vadam else {}
         self.actor_optimizer, self.actor_optimizer_kwargs = actor_optimizer, dict(actor_optimizer_kwargs)
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
         self._noise: Tensor | None = None  # the state from which the optimizer's generator draws the sample that acts

@@ -7,6 +7,7 @@ import torch
 from vadam.experiments.rl.config import Config
 from vadam.experiments.rl.explore import Explore
 from vadam.optim import VadaGrad, Vadam
+from vadam.optim.native import available
 
 
 class Method(NamedTuple):
@@ -21,12 +22,13 @@ class Method(NamedTuple):
 def table_3(config: Config) -> dict[str, Method]:
     """The Explore methods step along the variance (the text) or the precision (the program)."""
     explore = {"lr": 1e-4, "lr_v": 1e-2, "init_precision": 1e4, "on_precision": config.explore_on == "precision"}
-    vadam = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
+    fast = {"compile": available()}
+    vadam = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4, **fast}
     return {
         "vadam": Method("Vadam", Vadam, vadam),
         "adam-plain": Method("Adam-Plain", torch.optim.Adam, {"lr": 1e-4, "fused": True}),
         "sgd-plain": Method("SGD-Plain", torch.optim.SGD, {"lr": 1e-4}),
-        "vadagrad": Method("VadaGrad", VadaGrad, {"lr": 1e-2, "beta": 1 - 0.99, "init_precision": 1e4}),
+        "vadagrad": Method("VadaGrad", VadaGrad, {"lr": 1e-2, "beta": 1 - 0.99, "init_precision": 1e4, **fast}),
         "adam-explore": Method("Adam-Explore", Explore, {**explore, "adam": True}),
         "sgd-explore": Method("SGD-Explore", Explore, {**explore, "adam": False}),
     }
