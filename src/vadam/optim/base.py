@@ -331,7 +331,8 @@ class VariationalOptimizer(Ruled):
             sample.restore()
         self._held, self._sample = None, None
         captured = self._over_ranks(self._captured(sample))
-        counts = self._estimate.add(sample, list(self._trained()), captured, settled=not restore)
+        settled = how == "closure" or not restore  # until the update, or the next sample, the gradients are ours
+        counts = self._estimate.add(sample, list(self._trained()), captured, settled=settled)
         self._from_loop = self._from_loop or how == "loop"
         if not counts and how == "context":
             self._unpaired_seed = sample.unpaired_before
@@ -407,9 +408,9 @@ class VariationalOptimizer(Ruled):
         if found is not None and bool(found):
             return True
         if scale is not None:
+            self._estimate.expect_changes(list(self._trained()))
             for p in gradients(list(self._trained())):
                 p.grad.div_(scale)  # type: ignore[union-attr]
-            self._estimate.settled = False
         return False
 
     # What was learned --------------------------------------------------------------------------------------------------------

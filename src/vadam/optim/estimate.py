@@ -28,7 +28,7 @@ class Estimate:
         self._g: Grads = {}
         self._before: Norms = {}  # norms of the gradients that ĥ belongs to
         self._now: Norms | None = None  # and as the update finds them
-        self.settled = False  # whether they have been out of reach since
+        self._settled = False  # whether they have been out of reach since
         self._left: list[GradientMark] = []
 
     @property
@@ -63,29 +63,37 @@ class Estimate:
         self.last = sample
         if captured is not None or self.count > 1:
             g = gradients(params)
-            now = self._norms_of(g)
-            recorded = self._rescaled(captured or {}, sample.norms or {}, now)
+            now = None if captured is None or sample.norms is None else self._norms_of(g)
+            recorded = (captured or {}) if now is None else self._rescaled(captured or {}, sample.norms or {}, now)
             h = {**self._curvatures(sample, g), **recorded}
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
                 p.grad = mean
             self._g = {}
-            self._before = now if self.count == 1 else self._norms_of(gradients(params))
-            self.settled = settled
+            self._now = now if self.count == 1 else None
+            self._settled = settled
+            if not settled:
+                self.expect_changes(params)
         self._left = [GradientMark(p) for p in params]
         return True
+
+    def expect_changes(self, params: list[Tensor]) -> None:
+        """Before somebody may scale the gradients."""
+        if self._h is not None:
+            self._before = self._norms_of(gradients(params)) if self._now is None else self._now
+        self._settled, self._now = False, None
 
     def curvatures(self, g: Grads) -> Grads:
         """ĥ for the gradient as it is now."""
         assert self.last is not None
-        return (
-            self._curvatures(self.last, g) if self._h is None else self._rescaled(self._h, self._before, self.norms(g))
-        )
+        if self._h is None:
+            return self._curvatures(self.last, g)
+        return self._h if self._settled else self._rescaled(self._h, self._before, self.norms(g))
 
     def norms(self, g: Grads) -> Norms:
         """Of the gradients as the update finds them."""
         if self._now is None:
-            self._now = self._before if self.settled else self._norms_of(g)
+            self._now = self._norms_of(g)
         return self._now
 
     def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
