@@ -120,7 +120,6 @@ def main() -> None:
     models = {
         "VadamRegressor": lambda: VadamRegressor(random_state=0, budget=options.budget),
         "VadamRegressor, 5 members": lambda: VadamRegressor(random_state=0, budget=options.budget, members=5),
-        "VadamRegressor, ivon": lambda: VadamRegressor(random_state=0, budget=options.budget, optimizer="ivon"),
         "Gaussian process": gaussian_process,
         "quantile forest": QuantileForest,
         "Bayesian ridge": lambda: make_pipeline(StandardScaler(), BayesianRidge()),

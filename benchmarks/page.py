@@ -115,12 +115,39 @@ def predict_table(record: dict[str, Any]) -> str:
     return text + measured("predict", record)
 
 
+def rl_table(record: dict[str, Any]) -> str:
+    text = (
+        f"\n## Reinforcement learning\n\nA time step on {record['environment']}, update included, against Stable-Baselines3's own DDPG; "
+        f"processor time. Bar for Vadam: {record['bar']}.\n"
+    )
+    text += head("", "ms a step", "ms an update", "× DDPG")
+    for name, found in record["results"].items():
+        text += row(name, f"{found['ms_step']:.2f}", f"{found['ms_update']:.2f}", f"{found['ratio']:.2f}")
+    return text + measured("rl", record)
+
+
+def estimators_table(record: dict[str, Any]) -> str:
+    text = (
+        f"\n## Estimators\n\nMeans over {record['splits']} splits, everything with its defaults: error, log-likelihood of the test "
+        "targets, share of them inside the central 90 % interval, seconds of a fit on one core (tuning included).\n"
+    )
+    text += head("", "RMSE", "log-likelihood", "coverage", "seconds")
+    for name, found in record["results"].items():
+        mean = {key: sum(values) / len(values) for key, values in found.items()}
+        text += row(
+            name, *(f"{mean[key]:.3f}" for key in ("rmse", "log_likelihood", "coverage")), f"{mean['seconds']:.1f}"
+        )
+    return text + measured("estimators", record)
+
+
 TABLES = {
     "step": step_tables,
     "memory": memory_table,
     "perexample": perexample_table,
     "ensemble": ensemble_table,
     "predict": predict_table,
+    "estimators": estimators_table,
+    "rl": rl_table,
 }
 
 

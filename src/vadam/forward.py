@@ -21,7 +21,7 @@ from torch.nn.modules.module import register_module_forward_hook
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
 VMAP_FROM = 8
 FLOATS_A_PASS = {"cpu": 2**18, "accelerator": 2**26}
-WEIGHTS_AT_ONCE = 2**26
+WEIGHTS_AT_ONCE = 2**22  # draws that stay in the cache until they are used, in memory that is used again
 
 Weights = dict[str, Tensor]
 

@@ -22,7 +22,7 @@ from vadam.ensemble.mlp import layers_of
 from vadam.ensemble.stack import Stack
 
 FLOATS_A_CHUNK = 400_000  # activations of one layer, all members and samples: what fits the cache
-COMPILE_FROM = 200_000  # steps times members: below, compiling takes longer than it saves
+COMPILE_FROM = 100_000  # steps times members: below, compiling takes longer than it saves
 
 Progress = Callable[[int, int], None]
 
