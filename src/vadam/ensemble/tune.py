@@ -72,8 +72,9 @@ def tune(
     folds = {cell: list(members) for cell, members in cells.items()}
     record = Journal(journal, _description(folds, space, method, metric, startup, seed, training))
     if compiled is None:
-        rows = sum(member.train_rows for members in folds.values() for member in members)
-        compiled = trials * rows * training.get("epochs", 40) // training.get("batch_size", 32) >= COMPILE_FROM
+        epochs, size = training.get("epochs", 40), training.get("batch_size", 32)
+        steps = sum(-(-m.train_rows // size) * (m.epochs or epochs) for members in folds.values() for m in members)
+        compiled = trials * steps >= COMPILE_FROM
 
     def finished() -> int:
         return sum(min(trials, len(tried)) for tried in record.trials.values())

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import cache
-from importlib.util import find_spec
 from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import Any, cast
@@ -20,13 +19,14 @@ import torch
 from torch import Tensor
 
 from vadam.optim import native_noise, threads
-from vadam.optim.distributed import local
+from vadam.optim.distributed import is_sharded, local
 from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Task, names_of
 from vadam.optim.noise import BLOCK, TILE
 from vadam.optim.pieces import Piece, Slot
 from vadam.optim.tracing import is_arithmetic, loop
 
 TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
+PLAIN = (Tensor, torch.nn.Parameter)  # whatever else calls itself a tensor may not lie in memory as one
 HEAD, ROW = 4, 6  # words of the table: of its head, and of each row
 
 _is_arithmetic = cache(is_arithmetic)
@@ -36,7 +36,11 @@ Signature = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, ...] | None
 
 @cache
 def available() -> bool:
-    return find_spec("numba") is not None
+    try:
+        import numba  # noqa: F401
+    except ImportError:  # also of one that does not go with this numpy
+        return False
+    return True
 
 
 @cache
@@ -54,11 +58,11 @@ class Native:
         self.otherwise = otherwise
 
     def takes(self, piece: Piece) -> bool:
-        plain = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
-        return plain and _is_arithmetic(piece.rule)
+        single = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
+        return single and _is_arithmetic(piece.rule) and all(type(p) in PLAIN or is_sharded(p) for p in piece.params)
 
     def __call__(self, kernel: Kernel, tasks: Sequence[Task], seed: int | None = None) -> None:
-        """All tasks, in one call for those of one rule. The first word of the last task's ``receipt`` says that it is done."""
+        """All tasks, in one call for those of one rule; it ends with a 1 on their receipt."""
         calls: dict[Any, list[Task]] = {}
         for task in tasks:
             if self.takes(task.piece):
@@ -103,9 +107,7 @@ class Layout:
     def __init__(self, pieces: Sequence[Piece], streams: Sequence[int], arrays: int, numbers: int) -> None:
         rows: list[list[int]] = []
         segments: list[int] = []
-        sources: list[
-            int
-        ] = []  # for each address in the segments, its place among all addresses: by piece, array, parameter
+        sources: list[int] = []  # of each address in the segments: its place among all, by piece, array, parameter
         self.tiles, place = 0, 0
         for i, piece in enumerate(pieces):
             for start in range(0, piece.size, BLOCK):
@@ -187,7 +189,7 @@ def _threads_for(tiles: int) -> int:
 
 
 def _is_plain(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and x.is_contiguous() and type(x) in (Tensor, torch.nn.Parameter)
+    return x.dtype == torch.float32 and x.is_contiguous() and type(x) in PLAIN
 
 
 def _layout(tasks: Sequence[Task], arrays: int, numbers: int) -> Layout:
