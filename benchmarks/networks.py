@@ -6,6 +6,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from vadam.experiments.char_lm.network import LanguageModel
+from vadam.experiments.image.network import ResidualNetwork
+
 
 def mlp() -> tuple[nn.Module, Tensor]:
     """784-400-400-10, batch 128."""
@@ -48,7 +51,29 @@ def transformer() -> tuple[nn.Module, Tensor]:
     return Transformer(), torch.randint(0, 1000, (32, 64))
 
 
+class LastCharacter(nn.Module):
+    def __init__(self, language_model: LanguageModel):
+        super().__init__()
+        self.language_model = language_model
+
+    def forward(self, index: Tensor) -> Tensor:
+        return self.language_model(index)[0][:, -1]
+
+
+def lstm() -> tuple[nn.Module, Tensor]:
+    """The language model of `char-lm`: 2 layers of 128 units, 84 characters, 50 positions; batch 50."""
+    model = LanguageModel(84, 64, 128, 2).requires_grad_(True)  # no frozen biases: not every peer can do with them
+    return LastCharacter(model), torch.randint(0, 84, (50, 50))
+
+
+def residual() -> tuple[nn.Module, Tensor]:
+    """The network of `image` with GroupNorm: two residual blocks of 16 and 32 channels, 8x8 images; batch 32."""
+    return ResidualNetwork("group", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
+TRAINED = {**MODELS, "lstm": lstm, "residual": residual}
+"""Of these a training step is timed."""
 
 
 def resnet18_shapes() -> list[tuple[int, ...]]:

@@ -27,12 +27,12 @@ N = 50_000
 BARS = {"mlp": 1.5, "cnn": 1.1, "transformer": 1.1, "lstm": 1.1, "residual": 1.1}
 Step = Callable[[], object]
 FAMILY: dict[str, Callable[..., vadam.VariationalOptimizer]] = {
-    "Vadam": partial(vadam.Vadam, num_data=N),
-    "Vprop": partial(vadam.Vprop, num_data=N),
+    "Vadam": partial(vadam.Vadam, num_data=N, init_precision=N),
+    "Vprop": partial(vadam.Vprop, num_data=N, init_precision=N),
     "VadaGrad": partial(vadam.VadaGrad, init_precision=1e4),
-    "BBVI": partial(vadam.BBVI, num_data=N),
+    "BBVI": partial(vadam.BBVI, num_data=N, init_precision=N),
     "IVON": partial(vadam.IVON, num_data=N),
-    "VOGN": partial(vadam.VOGN, num_data=N),
+    "VOGN": partial(vadam.VOGN, num_data=N, init_precision=N),
 }
 
 

@@ -72,13 +72,29 @@ def test_training_masks_have_the_same_distribution():
     """One input many times: masks of their own in training, against enumeration of the mean of f."""
     rate, model, x = 0.3, nn.Linear(2, 1).double(), torch.tensor([[1.0, -2.0]]).double()
     baseline = untrained(model, rate)
-    with baseline._dropping_inputs(model, torch.Generator().manual_seed(0)):
+    with baseline.dropping_inputs(model, torch.Generator().manual_seed(0)):
         f = model(x.expand(40_000, 2)).detach()[:, 0]
     a, b = (model.weight[0] * x[0]).tolist()
     expected_variance = rate / (1 - rate) * (a**2 + b**2)
     assert abs(f.mean() - model(x).item()) < 5 * (expected_variance / 40_000) ** 0.5
     assert abs(f.var().item() / expected_variance - 1) < 0.05
     assert len(f.unique()) == 4
+
+
+def test_the_networks_own_inputs_can_be_spared():
+    model = nn.Sequential(nn.Conv2d(1, 4, 3), nn.Flatten(), nn.Linear(16, 3))
+    baseline = MCDropout(0.5, drop_inputs=False)
+    baseline.model = model
+    draws = baseline.sample(3, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(draws["0.weight"], model[0].weight.detach().expand(3, 4, 1, 3, 3))
+    assert (draws["2.weight"] == 0).any()
+    seen = []
+    model[0].register_forward_hook(lambda module, args, output: seen.append(args[0]))
+    x = torch.ones(50, 1, 4, 4)
+    with baseline.dropping_inputs(model, torch.Generator().manual_seed(0)):
+        outputs = model(x)
+    assert torch.equal(seen[0], x)
+    assert len(outputs.unique(dim=0)) > 1
 
 
 @pytest.mark.parametrize(

@@ -97,3 +97,11 @@ def test_figure_3_left(cell: str) -> None:
     end = np.asarray(paper("australian")[cell]["joint"]["end"])
     shipped = find("australian").part("table").PAPER["end"][cell]
     assert abs(end.mean() - shipped) < 4 * end.std(ddof=1) + 0.05
+
+
+def test_the_table_of_image_classifiers_in_the_docs_is_the_recorded_one() -> None:
+    experiment = find("image")
+    paper("image", "text")
+    page = (ROOT.parent / "docs" / "image-classifiers.md").read_text(encoding="utf-8")
+    for row in experiment.part("table").table(read_results(ROOT, experiment)).rows:
+        assert f"| {' | '.join(row)} |" in page

@@ -29,7 +29,8 @@ class MCDropout:
 
     The module brings no dropout of its own. τ is in ``vadam.Gaussian(noise_precision=τ)``, in the units of the y given.
     ``sample`` draws weights, one mask for all inputs, so that every sample is a function; for each single input this is
-    the same distribution as a mask of its own. Convolutions drop whole channels, sequences a feature at every position.
+    the same distribution as a mask of its own. Convolutions drop whole channels, sequences a feature at every position;
+    ``drop_inputs=False`` spares the first layer's inputs, as images of one channel would be dropped whole.
 
         dropout = MCDropout(rate=0.05).fit(model, X, y, vadam.Gaussian(noise_precision=10.0), batch_size=128)
         prediction = vadam.predict(dropout.model, dropout, x, likelihood=vadam.Gaussian(noise_precision=10.0))
@@ -37,11 +38,12 @@ class MCDropout:
 
     model: nn.Module | None = None
 
-    def __init__(self, rate: float = 0.05, *, lengthscale: float = 1e-2) -> None:
+    def __init__(self, rate: float = 0.05, *, lengthscale: float = 1e-2, drop_inputs: bool = True) -> None:
         if not 0 <= rate < 1:
             raise ValueError(f"rate={rate!r} is not valid: the probability to drop an input is at least 0 and below 1")
         self.rate = rate
         self.lengthscale = positive("lengthscale", lengthscale)
+        self.drop_inputs = drop_inputs
 
     def fit(
         self,
@@ -61,7 +63,7 @@ class MCDropout:
         decayed: list[Tensor] = [layer.weight for layer in _weight_layers(model).values() if layer.weight.requires_grad]
         others: list[Tensor] = [p for p in model.parameters() if p.requires_grad and not any(p is w for w in decayed)]
         priors = [(decayed, self.lengthscale**2 * (1 - self.rate) / 2), (others, 0.0)]
-        with self._dropping_inputs(model, generator):
+        with self.dropping_inputs(model, generator):
             train(
                 model, priors, X, y, likelihood,
                 epochs=epochs, batch_size=batch_size, lr=lr, generator=generator, progress=progress,
@@ -74,7 +76,7 @@ class MCDropout:
         model = need_fit(self.model, self)
         lead = () if n is None else (n,)
         draws = {name: p.detach().clone().expand(*lead, *p.shape) for name, p in model.named_parameters()}
-        for name, layer in _weight_layers(model).items():
+        for name, layer in self._dropped_layers(model).items():
             weight = draws[name]
             groups = getattr(layer, "groups", 1)  # of a grouped convolution: each output sees in/groups of the channels
             inputs = weight.shape[len(lead) + 1]
@@ -84,8 +86,8 @@ class MCDropout:
         return draws
 
     @contextmanager
-    def _dropping_inputs(self, model: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
-        """Within, every example gets its own mask at every weight layer."""
+    def dropping_inputs(self, model: nn.Module, generator: torch.Generator | None) -> Iterator[None]:
+        """Within, every example gets its own mask at every weight layer: for a training loop of your own."""
 
         def drop(layer: Any, args: tuple[Any, ...]) -> tuple[Any, ...]:
             x = args[0]
@@ -93,12 +95,16 @@ class MCDropout:
             shape[-1 if isinstance(layer, nn.Linear) else 1] = layer.weight.shape[1] * getattr(layer, "groups", 1)
             return x * self._mask(shape, x, generator), *args[1:]
 
-        hooks = [layer.register_forward_pre_hook(drop) for layer in _weight_layers(model).values()]
+        hooks = [layer.register_forward_pre_hook(drop) for layer in self._dropped_layers(model).values()]
         try:
             yield
         finally:
             for hook in hooks:
                 hook.remove()
+
+    def _dropped_layers(self, model: nn.Module) -> dict[str, Layer]:
+        layers = list(_weight_layers(model).items())
+        return dict(layers if self.drop_inputs else layers[1:])
 
     def _mask(self, shape: Any, like: Tensor, generator: torch.Generator | None) -> Tensor:
         """z/(1 − p), which is 1 on average."""

@@ -5,6 +5,7 @@ from typing import Any
 
 from vadam.experiments.contract import ExperimentError
 from vadam.experiments.rl.config import FIRST, Config
+from vadam.experiments.stretches import key, lengths, parsed
 from vadam.experiments.work import Work
 
 
@@ -12,23 +13,13 @@ def cells(config: Config) -> dict[str, float]:
     """In the order that shows most early: seed by seed over the methods that explore by the family or not at all."""
     first = [m for m in FIRST if m in config.methods]
     then = [m for m in config.methods if m not in FIRST]
-    lengths = [end - start for start, end in zip((0, *config.stretches), config.stretches, strict=False)]
     return {
         key(method, number, end): length / 1000
-        for end, length in zip(config.stretches, lengths, strict=True)
+        for end, length in lengths(config.stretches).items()
         for group in (first, then)
         for number in range(config.trials)
         for method in group
     }
-
-
-def key(method: str, number: int, end: int) -> str:
-    return f"{method}-{number}-{end}"
-
-
-def parsed(key: str) -> tuple[str, int, int]:
-    method, number, end = key.rsplit("-", 2)
-    return method, int(number), int(end)
 
 
 def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[str, Any]] | None = None) -> Any:

@@ -23,7 +23,14 @@ def table_3(config: Config) -> dict[str, Method]:
     """The Explore methods step along the variance (the text) or the precision (the program)."""
     explore = {"lr": 1e-4, "lr_v": 1e-2, "init_precision": 1e4, "on_precision": config.explore_on == "precision"}
     fast = {"compile": available()}
-    vadam = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4, **fast}
+    vadam = {
+        "lr": 1e-4,
+        "betas": (0.9, 0.999),
+        "num_data": 1,
+        "prior_precision": 1e-8,
+        "sampling_precision": 1e4,
+        **fast,
+    }
     return {
         "vadam": Method("Vadam", Vadam, vadam),
         "adam-plain": Method("Adam-Plain", torch.optim.Adam, {"lr": 1e-4, "fused": True}),

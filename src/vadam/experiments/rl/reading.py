@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from vadam.experiments.results import Recorded
-from vadam.experiments.rl.cells import parsed
+from vadam.experiments.stretches import furthest as trials
+
+__all__ = ["COLOURS", "NAMES", "curve", "horizon", "speed", "trials"]
 
 NAMES = {
     "vadam": "Vadam",
@@ -24,16 +26,6 @@ COLOURS = {
     "sgd-plain": "#8b949e",
     "sgd-explore": "#c98a1b",
 }
-
-
-def trials(run: Recorded, method: str) -> list[dict[str, Any]]:
-    """Of each trial the record that goes furthest, in the order of the trials."""
-    furthest: dict[int, tuple[int, str]] = {}
-    for key in run.cells:
-        name, number, end = parsed(key)
-        if name == method:
-            furthest[number] = max(furthest.get(number, (0, "")), (end, key))
-    return [run[key] for _, (_, key) in sorted(furthest.items())]
 
 
 def horizon(run: Recorded, methods: tuple[str, ...]) -> int:

@@ -12,6 +12,7 @@ from stable_baselines3.common.noise import NormalActionNoise
 from stable_baselines3.common.utils import set_random_seed
 from torch import Tensor
 
+from vadam.experiments.optimizer_state import load_tensors, tensors_of
 from vadam.experiments.randomness import generator
 from vadam.experiments.rl.config import Config
 from vadam.experiments.rl.curve import Curve, precisions, spread
@@ -94,8 +95,7 @@ class Trial:
         kept = {f"policy/{name}": value for name, value in self.model.policy.state_dict().items()}
         kept |= {f"buffer/{name}": torch.from_numpy(self.remembered(name).copy()) for name in BUFFER}
         for name, optimizer in self._optimizers().items():
-            for number, state in optimizer.state_dict()["state"].items():
-                kept |= {f"{name}/{number}/{key}": torch.as_tensor(value) for key, value in state.items()}
+            kept |= tensors_of(optimizer, name)
         return kept
 
     def meta(self) -> dict[str, Any]:
@@ -119,12 +119,7 @@ class Trial:
             value: np.ndarray = tensors[f"buffer/{name}"].numpy()
             getattr(buffer, name)[: len(value)] = value
         for name, optimizer in self._optimizers().items():
-            state = optimizer.state_dict()
-            state["state"] = {}
-            for key in (k for k in tensors if k.startswith(f"{name}/")):
-                _, number, what = key.split("/")
-                state["state"].setdefault(int(number), {})[what] = tensors[key]
-            optimizer.load_state_dict(state)
+            load_tensors(optimizer, name, tensors)
         buffer.pos, buffer.full = meta["position"], meta["full"]
         model.num_timesteps, model._n_updates, self.curve.points = meta["step"], meta["updates"], meta["points"]
         self._precisions = precisions(model.actor.optimizer)

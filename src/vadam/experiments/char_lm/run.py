@@ -1,0 +1,40 @@
+"""One cell for each method, seed and stretch of epochs; a later stretch goes on from the earlier."""
+
+from typing import Any
+
+from vadam.experiments import stretches
+from vadam.experiments.char_lm.config import OURS, PAPER, Config
+from vadam.experiments.work import Work
+
+COST = {"vogn": 2.2}
+"""Of an epoch, where it is not 1."""
+
+
+def cells(config: Config) -> dict[str, float]:
+    """First all runs to the first stretch, seed by seed, the paper's methods before ours."""
+    return {
+        stretches.key(method, seed, end): COST.get(method, 1.0) * length
+        for end, length in stretches.lengths(config.stretches).items()
+        for seed in range(config.seeds)
+        for method in (*PAPER, *OURS)
+        if method in config.methods
+    }
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    from vadam.experiments.char_lm.methods import METHODS
+    from vadam.experiments.char_lm.text import war_and_peace
+    from vadam.experiments.char_lm.trial import Trial
+
+    method, seed, end = stretches.parsed(key)
+    trial = Trial(config, METHODS[method], seed, war_and_peace(config.characters, work.data))
+    so_far = work.beside(f"{method}-{seed}")
+    restored = work.restore() or so_far.restore()
+    if restored is not None and len(restored[1]["points"]) <= end:
+        trial.load(*restored)
+    while trial.epoch < end:
+        trial.advance()
+        work.report(trial.epoch / end)
+        work.checkpoint(trial.tensors(), trial.meta())
+    so_far.checkpoint(trial.tensors(), trial.meta())
+    return trial.summary()

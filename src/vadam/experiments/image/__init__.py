@@ -1,0 +1,12 @@
+"""Beyond the paper: the family on image classifiers, with GroupNorm and with BatchNorm, beside what users compare with."""
+
+from vadam.experiments.contract import Experiment
+
+EXPERIMENT = Experiment(
+    name="image",
+    artefact="Image classifiers",
+    title="Accuracy, calibration and foreign inputs on image classifiers",
+    package=__name__,
+    protocols=("text",),
+    order=80,
+)
