@@ -1,6 +1,6 @@
 """What a prediction with 64 draws of the weights costs, against a Python loop over the draws and one forward pass, in one run.
 
-python -m benchmarks.predict [--repeats 20] [--threads 2] [--out benchmarks/results/predict.json]
+python -m benchmarks.predict [--repeats 5] [--threads 2] [--out benchmarks/results/predict.json]
 """
 
 import argparse
@@ -32,7 +32,7 @@ def loop(model: nn.Module, post: vadam.MeanFieldGaussian, x: Tensor) -> Tensor:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--repeats", type=int, default=20)
+    parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/predict.json"))
     arguments = parser.parse_args()
