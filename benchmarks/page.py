@@ -70,7 +70,8 @@ def step_tables(record: dict[str, Any]) -> str:
             text += f"\nMilliseconds by number of {axis}, and the exponent of the line through the logarithms:\n"
             text += head("", *points, "exponent")
             for method, found in methods.items():
-                text += row(method, *(f"{t:.2f}" for t in found["ms"].values()), found["exponent"])
+                times = [found["ms"].get(point) for point in points]
+                text += row(method, *("–" if t is None else f"{t:.2f}" for t in times), found["exponent"])
         threads = results["growth"]["threads"]
         text += "\nMilliseconds by number of threads, 11.7 million weights:\n" + head("", *threads)
         for method in next(iter(threads.values())):
