@@ -166,15 +166,20 @@ def work(method: str, shapes: list[tuple[int, ...]], **options: Any) -> Step:
     family, *flags = method.split(", ")
     extra = {"compile": "compiled" in flags, "store_mean": "no stored mean" not in flags}
     optimizer = FAMILY[family](params, **extra, **options)
-    last = params[-1]
+    grads = [p.grad for p in params]
+
+    def gradients(of: list[Tensor | None]) -> None:
+        for p, g in zip(params, of, strict=True):
+            p.grad = g
 
     def ours() -> None:
+        gradients([None] * len(params))
         if optimizer.samples == 1:
             optimizer.train()
-            last.grad.mul_(1.0)  # type: ignore[union-attr]  # a gradient was taken
+            gradients(grads)
         for _ in range(optimizer.samples if optimizer.samples > 1 else 0):
             with optimizer.sampled_params():
-                last.grad.mul_(1.0)  # type: ignore[union-attr]
+                gradients(grads)
         optimizer.step()
 
     return ours

@@ -214,3 +214,131 @@ def test_momentum_switched_on_in_the_middle() -> None:
         results.append(problem.weights())
     for ours, plain in zip(*results, strict=True):
         torch.testing.assert_close(ours, plain, rtol=2e-4, atol=2e-5)
+
+
+def linear(inputs: int = 5, outputs: int = 1, **options: object) -> tuple[nn.Linear, vadam.Vadam]:
+    model = nn.Linear(inputs, outputs)
+    return model, vadam.Vadam(model.parameters(), lr=0.01, num_data=32, compile=True, **options)  # type: ignore[arg-type]
+
+
+def step(model: nn.Module, opt: vadam.Vadam) -> None:
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = model(torch.ones(4, 5)).square().mean()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+
+
+@pytest.mark.parametrize("size", [3, 9])
+def test_the_state_of_another_model_is_refused(size: int) -> None:
+    (small, opt), (other, another) = linear(outputs=6), linear(outputs=size)
+    step(small, opt)
+    with pytest.raises(ValueError, match="this checkpoint is of another model"):
+        another.load_state_dict(opt.state_dict())
+    step(other, another)
+
+
+@pytest.mark.parametrize("rows", [3, 4000])
+def test_a_parameter_that_was_given_other_data_is_refused(rows: int) -> None:
+    model, opt = linear(outputs=2000)
+    step(model, opt)
+    model.weight.data = torch.ones(rows, 5)
+    model.bias.data = torch.ones(rows)
+    with pytest.raises(RuntimeError, match="was a parameter given other data"):
+        step(model, opt)
+
+
+def test_the_default_device_is_not_that_of_the_weights() -> None:
+    model, opt = linear()
+    step(model, opt)
+    before = torch.get_default_device()
+    inputs = torch.ones(4, 5)
+    try:
+        torch.set_default_device("meta")
+        with opt.sampled_params():
+            model(inputs).sum().backward()
+        opt.step()
+    finally:
+        torch.set_default_device(before)
+
+
+def test_gradients_that_are_not_what_lies_in_memory() -> None:
+    def one_step(of: list[Tensor], compiled: bool) -> Tensor:
+        w = nn.Parameter(torch.ones(6))
+        opt = vadam.Vadam([w], lr=0.1, num_data=32, compile=compiled, generator=torch.Generator().manual_seed(0))
+        for g in of:
+            with opt.sampled_params():
+                w.grad = g
+            opt.step()
+            w.grad = None
+        return w.detach()
+
+    grads = [torch._neg_view(torch.arange(6.0)), torch._efficientzerotensor(6)]
+    torch.testing.assert_close(one_step(grads, True), one_step(grads, False))
+
+
+def test_autograd_notices_that_the_weights_have_changed() -> None:
+    model, opt = linear()
+    inputs = torch.ones(4, 5, requires_grad=True)
+    out = model(inputs).square().mean()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"), opt.sampled_params():
+        out.backward()
+
+
+def test_parameters_that_share_memory_find_their_mean_again() -> None:
+    a, b = nn.Parameter(torch.ones(8)), nn.Parameter(torch.zeros(8))
+    b.data = a.data
+    opt = vadam.Vadam([a, b], num_data=1, compile=True)
+    with opt.sampled_params():
+        assert not torch.equal(a, torch.ones(8))
+    assert torch.equal(a, torch.ones(8))
+
+
+_MIXED = """
+import os, signal
+import torch
+import vadam
+from vadam.optim import native
+
+{params}
+means = [p.detach().clone() for p in params]
+opt = vadam.Vadam(params, lr=0.0, num_data=1, compile=True)
+run = native._compiled
+
+def interrupted(*of):
+    native_loop = run(*of)
+    def call(address, threads):
+        native_loop(address, threads)
+        calls.append(1)
+        if len(calls) == {when}:
+            os.kill(os.getpid(), signal.SIGINT)
+    return call
+
+for p in params:
+    p.grad = torch.zeros_like(p)
+for _ in range(2):
+    calls = []
+    native._compiled = interrupted if _ else run
+    try:
+        opt.zero_grad()
+        opt.train()
+        for p in params:
+            p.grad = torch.zeros_like(p)
+        opt.step()
+    except KeyboardInterrupt:
+        pass
+    opt.eval()
+    opt.zero_grad()
+assert all(torch.allclose(p.float(), mean.float(), atol=1e-5) for p, mean in zip(params, means)), "not the mean"
+"""
+CHANNELS_LAST = "params = [torch.nn.Parameter(torch.ones(2, 3, 4, 5).to(memory_format=torch.channels_last))]"
+TWO_KINDS = "params = [torch.nn.Parameter(torch.ones(300)), torch.nn.Parameter(torch.ones(300, dtype=torch.bfloat16))]"
+
+
+@pytest.mark.parametrize("params", [CHANNELS_LAST, TWO_KINDS], ids=["channels last", "two kinds"])
+@pytest.mark.parametrize("when", [1, 2])
+def test_interrupted_behind_a_native_call_the_mean_comes_back(params: str, when: int) -> None:
+    script = _MIXED.format(params=params, when=when)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)

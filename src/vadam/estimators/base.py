@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from numbers import Integral
 from typing import Any, Self
 
 import numpy as np
@@ -66,9 +67,17 @@ class VadamEstimator(BaseEstimator):
 
     def _fit(self, X: np.ndarray, y: np.ndarray, likelihood: str, outputs: int, folds: Iterable[Any]) -> Self:
         """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows."""
-        if isinstance(self.members, bool) or not isinstance(self.members, int) or self.members < 1:
-            raise ValueError(f"members={self.members!r} is not valid: give a whole number from 1")
-        method = method_of(self.optimizer, self.samples)
+        for name in (
+            "members",
+            "samples",
+            "batch_size",
+            "predict_samples",
+            *(() if self.epochs is None else ("epochs",)),
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+        method = method_of(self.optimizer, int(self.samples))
         network = MLP(X.shape[1], *self.hidden, outputs, activation=self.activation)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         common: dict[str, Any] = {
@@ -79,7 +88,7 @@ class VadamEstimator(BaseEstimator):
         }
         training: dict[str, Any] = {
             "likelihood": likelihood,
-            "batch_size": self.batch_size,
+            "batch_size": int(self.batch_size),
             "jobs": self._jobs(),
             "schedule": cosine,
         }
@@ -93,7 +102,7 @@ class VadamEstimator(BaseEstimator):
             searched = tune({"": cell}, space, network, method, trials=self.budget, startup=10, seed=seed, **training)
             self.tuned_ = searched[""]
             common |= self.tuned_.point
-        final = [Member(X, y, seed=seed + k, epochs=self._epochs(len(X)), **common) for k in range(self.members)]
+        final = [Member(X, y, seed=seed + k, epochs=self._epochs(len(X)), **common) for k in range(int(self.members))]
         result = train(final, network, method, **training)
         if result.diverged.any() or result.stack is None:
             raise ValueError(
@@ -107,7 +116,7 @@ class VadamEstimator(BaseEstimator):
 
     def _epochs(self, rows: int) -> int:
         """What was asked for; otherwise 40, and more for few rows, so that training takes at least 800 steps."""
-        return self.epochs or max(40, -(-STEPS // -(-rows // self.batch_size)))
+        return int(self.epochs or 0) or max(40, -(-STEPS // -(-rows // self.batch_size)))
 
     def _jobs(self) -> int:
         if self.n_jobs in (None, 1):

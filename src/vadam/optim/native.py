@@ -17,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch.autograd.graph import increment_version
 
 from vadam.optim import native_noise, threads
 from vadam.optim.distributed import is_sharded, local
@@ -58,6 +59,9 @@ class Native:
         self.otherwise = otherwise
 
     def takes(self, piece: Piece) -> bool:
+        return self._can_do(piece) and all(map(_is_plain, piece.params))
+
+    def _can_do(self, piece: Piece) -> bool:
         single = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
         return single and _is_arithmetic(piece.rule) and all(type(p) in PLAIN or is_sharded(p) for p in piece.params)
 
@@ -65,7 +69,7 @@ class Native:
         """All tasks, in one call for those of one rule; it ends with a 1 on their receipt."""
         calls: dict[Any, list[Task]] = {}
         for task in tasks:
-            if self.takes(task.piece):
+            if self._can_do(task.piece):
                 calls.setdefault((task.piece.rule, _signature(task, seed)), []).append(task)
             else:
                 self.otherwise(kernel, [task], seed)
@@ -73,6 +77,9 @@ class Native:
             call = Call(alike, signature, seed)
             _compiled(kernel, rule, signature)(call.address, call.threads)
             call.write_back()
+            for task in alike:
+                if not isinstance(task.writes[0], Tensor):
+                    increment_version(task.writes[0])  # so that autograd knows
 
     def norms(self, tensors: Sequence[Tensor]) -> list[float]:
         if not all(_is_plain(x) and x.device.type == "cpu" for x in tensors):
@@ -137,8 +144,8 @@ class Layout:
 
     def point_to(self, addresses: list[int]) -> None:
         if addresses != self._addresses:
-            self._addresses = addresses
             self.words[self._places] = np.array(addresses, dtype=np.int64)[self._sources]
+            self._addresses = addresses
 
 
 class Call:
@@ -166,17 +173,20 @@ class Call:
 
     def _add(self, addresses: list[int], slot: Slot, task: Task) -> None:
         """Of each parameter's part of a slot; what is not plain memory in single precision is copied, and copied back."""
+        bounds = task.piece.bounds
         if isinstance(slot, Tensor):
+            _check_size(slot, bounds[-1], task)
             base = slot.data_ptr()
-            addresses += [base + 4 * bound for bound in task.piece.bounds[:-1]]
+            addresses += [base + 4 * bound for bound in bounds[:-1]]
             return
-        for x in slot:
+        for k, x in enumerate(slot):
             if not _is_plain(x):
                 shard = local(x.detach())
-                x = shard.to(torch.float32).contiguous()
+                x = torch.empty(shard.shape, dtype=torch.float32, device="cpu").copy_(shard)
                 self._kept.append(x)
-                if x.data_ptr() != shard.data_ptr() and any(slot is target for target in task.writes):
+                if any(slot is target for target in task.writes):
                     self._copies.append((shard, x))
+            _check_size(x, bounds[k + 1] - bounds[k], task)
             addresses.append(x.data_ptr())
 
     def write_back(self) -> None:
@@ -189,7 +199,19 @@ def _threads_for(tiles: int) -> int:
 
 
 def _is_plain(x: Tensor) -> bool:
-    return x.dtype == torch.float32 and x.is_contiguous() and type(x) in PLAIN
+    """Whether it lies in memory as it is: in single precision, in order, not negated or zero by a flag."""
+    lies = x.dtype == torch.float32 and x.is_contiguous() and type(x) in PLAIN and not x.is_neg()
+    return lies and (x.data_ptr() != 0 or not x.numel())
+
+
+def _check_size(x: Tensor, size: int, task: Task) -> None:
+    """A loop in native code does not notice where an array ends."""
+    if x.numel() != size:
+        shapes = [tuple(p.shape) for p in task.piece.params]
+        raise RuntimeError(
+            f"a tensor of {x.numel()} numbers belongs to {size} weights, of parameters of shapes {shapes}: was a parameter given other "
+            f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
+        )
 
 
 def _layout(tasks: Sequence[Task], arrays: int, numbers: int) -> Layout:

@@ -87,8 +87,15 @@ class Resumable(Optimizer):
         for ours, theirs in zip(self.param_groups, groups, strict=True):
             group = {**self.defaults, **ours, **theirs}
             wanted = set(self._language(group).rule.State._fields[1:])
-            for index in theirs["params"]:
-                found = set(state_dict["state"].get(index, wanted))
+            for index, p in zip(theirs["params"], ours["params"], strict=False):
+                saved = state_dict["state"].get(index, {})
+                for name, value in saved.items():
+                    if isinstance(value, torch.Tensor) and value.dim() and value.shape != p.shape:
+                        raise ValueError(
+                            f"this checkpoint is of another model: {name!r} of a parameter of shape {tuple(p.shape)} has shape "
+                            f"{tuple(value.shape)}"
+                        )
+                found = set(saved or wanted)
                 if not wanted <= found:
                     raise ValueError(
                         f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(found)}, not {sorted(wanted)}"

@@ -16,10 +16,11 @@ import torch
 from torch import Tensor
 
 from vadam import rules
-from vadam.optim.distributed import sharded_like
+from vadam.optim.distributed import local, sharded_like
 from vadam.optim.estimate import Grads, Norms
 from vadam.optim.kernels import (
     Chunked,
+    Engine,
     Kernel,
     Task,
     deviate,
@@ -152,11 +153,16 @@ class Ruled(Resumable):
         tempered = _floats(self._language(piece.group).tempered)
         return [piece.numbers, tempered, float(piece.group.get("sampling_precision", 0.0))]
 
+    def _engine(self, pieces: list[Piece]) -> Engine:
+        """Where parameters share their memory, what is written for one is read for the next: piece after piece, then."""
+        places = [local(p).data_ptr() for piece in pieces for p in piece.params if p.numel()] if self.compile else []
+        return engine(self.compile and len(set(places)) == len(places))
+
     # Perturbation and update -------------------------------------------------------------------------------------------------
 
     def _perturb(self, sample: Sample) -> None:
         """θ = μ + ε/√precision."""
-        run = engine(self.compile)
+        run = self._engine(sample.pieces)
         slots = [self._vectors(piece) for piece in sample.pieces]
         letters = [self._precision_letters(piece) for piece in sample.pieces]
 
@@ -189,7 +195,7 @@ class Ruled(Resumable):
         noise: Grads = {}
         for i, piece in enumerate(sample.pieces):
             eps = [x * sample.sign for _, x in blocks(piece, sample.seed, i, Chunked().draw)]
-            whole = torch.cat([torch.empty(0), *eps])
+            whole = torch.cat([torch.empty(0, dtype=piece.dtype, device=piece.params[0].device), *eps])
             noise |= {p: sharded_like(p, x) for p, x in zip(piece.params, piece.split(whole), strict=True)}
         return noise
 
@@ -205,7 +211,7 @@ class Ruled(Resumable):
         pieces = [piece for piece in last.pieces if all(p in g for p in piece.params)] if last is not None else []
         done = {p for piece in pieces for p in piece.params}
         others = self._pieces((group, p) for group, p in self._grouped() if p in g and p not in done)
-        run = engine(self.compile)
+        run = self._engine(pieces + others)
         given = [p in h for piece in pieces for p in piece.params]
         alike = len({piece.rule for piece in pieces}) == 1 and (all(given) or not any(given))
         kept = last.means_for_update(pieces) if last is not None and alike and all(map(run.takes, pieces)) else None

@@ -81,7 +81,9 @@ class Sample:
         self._shift = shift
         self._moved = np.zeros(1, dtype=np.int64)
         self.means = [
-            torch.empty(piece.size, dtype=piece.dtype) if store_mean or _is_half(piece) else None
+            torch.empty(piece.size, dtype=piece.dtype, device=piece.params[0].device)
+            if store_mean or _is_half(piece)
+            else None
             for piece in self.pieces
         ]
         at_once(self.means, self._moved)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ def _on_a_pool(work: Work, address: int, threads: int) -> None:
     if threads == 1:
         work(address, 0, 1)
     else:
-        list(_pool(threads).map(lambda thread: work(address, thread, threads), range(threads)))
+        under_way = [_pool(threads).submit(work, address, thread, threads) for thread in range(threads)]
+        wait(under_way)
 
 
 @cache

@@ -43,7 +43,8 @@ class Vadam(VariationalOptimizer):
         compile: compile the optimizer's own arithmetic, to native loops where numba is installed (``vadam[fast]``), otherwise with
             ``torch.compile``: some seconds at the first step, then several times faster (common).
         store_mean: keep a copy of the mean while the weights hold a sample, and return to it bit for bit. Without it the noise
-            is drawn again and taken away, which saves a vector and is exact up to rounding (common).
+            is drawn again and taken away, which saves a vector and is exact up to rounding, but an interruption in the very moment
+            of drawing cannot be undone (common).
 
     Example:
         >>> import torch, vadam

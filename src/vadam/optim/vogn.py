@@ -40,7 +40,7 @@ class VOGN(NewtonOptimizer):
 
     def attach(self, model: nn.Module) -> VOGN:
         """As for every optimizer; here it also puts the hooks on the layers that record per-example squares."""
-        if any(is_sharded(p) for p in model.parameters()):
+        if isinstance(model, nn.Module) and any(is_sharded(p) for p in model.parameters()):
             raise ValueError(
                 "attach(): VOGN's per-example squares need the layers whole, and FSDP2 shards them: use DistributedDataParallel, or "
                 "Vadam, which is sharded"
