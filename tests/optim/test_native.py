@@ -151,7 +151,7 @@ def test_one_infinite_gradient_changes_nothing() -> None:
 
 
 _INTERRUPTED = """
-import _thread, threading
+import _thread, threading, time
 import torch
 import vadam
 
@@ -165,17 +165,19 @@ def closure():
 opt.step(closure)
 generator = torch.Generator().manual_seed(0)
 interrupted = 0
-for _ in range(100):
+for _ in range(60):
     timer = threading.Timer(0.004 * float(torch.rand((), generator=generator)), _thread.interrupt_main)
     try:
         timer.start()
-        while True:
+        end = time.monotonic() + 0.5
+        while time.monotonic() < end:
             opt.step(closure)
+        timer.join()
     except KeyboardInterrupt:
         interrupted += 1
     timer.join()
     assert torch.equal(w, torch.ones(50_000)), interrupted
-assert interrupted == 100
+assert interrupted > 30, interrupted  # one that comes in a destructor is lost
 """
 
 

@@ -111,7 +111,7 @@ def update_with_magnitude(
 class _Weights:
     """Stands for weights whose values do not matter."""
 
-    def _itself(self, *_: Any) -> _Weights:
+    def _itself(self, *_: Any, **__: Any) -> _Weights:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __neg__ = (
@@ -120,7 +120,7 @@ class _Weights:
     sqrt = square = clamp = _itself
 
     @classmethod
-    def __torch_function__(cls, *_: Any) -> _Weights:
+    def __torch_function__(cls, *_: Any, **__: Any) -> _Weights:
         return cls()
 
 
