@@ -3,6 +3,7 @@
 import inspect
 import subprocess
 import sys
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -344,3 +345,42 @@ TWO_KINDS = "params = [torch.nn.Parameter(torch.ones(300)), torch.nn.Parameter(t
 def test_interrupted_behind_a_native_call_the_mean_comes_back(params: str, when: int) -> None:
     script = _MIXED.format(params=params, when=when)
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+@pytest.mark.parametrize("where", ["_captured", "_over_ranks", "_update"])
+def test_an_error_inside_a_step_leaves_the_mean(where: str, compiled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the sample's end and the update, where the weights may still hold the sample."""
+    w = nn.Parameter(torch.ones(50))
+    opt = vadam.Vadam([w], lr=0.1, num_data=1, compile=compiled)
+
+    def fails(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    opt.train()
+    w.grad = torch.ones(50)
+    monkeypatch.setattr(opt, where, fails)
+    with pytest.raises(KeyboardInterrupt):
+        opt.step()
+    assert torch.equal(w, torch.ones(50))
+
+
+def test_a_rule_with_other_functions_is_left_to_torch() -> None:
+    """Whatever the function is, and however it is called."""
+
+    class Rule:
+        class State(NamedTuple):
+            mu: Tensor
+            s: Tensor
+
+        @staticmethod
+        def precision(state: State, *, lam: float) -> Tensor:
+            return state.s.clamp(min=lam)
+
+        @staticmethod
+        def update(state: State, g: Tensor, h: Tensor, *, alpha: float) -> State:
+            return state._replace(mu=state.mu - alpha * g.tanh())
+
+    assert not tracing.is_arithmetic(Rule)
+    Rule.update = staticmethod(lambda state, g, h, *, alpha: state._replace(mu=state.mu - alpha * g))
+    assert tracing.is_arithmetic(Rule)

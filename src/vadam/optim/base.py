@@ -118,9 +118,9 @@ class VariationalOptimizer(Ruled):
         if self._interrupted is not None:
             self._sample, self._interrupted = self._interrupted, None
         looped, sample = self._sample is not None or self._from_loop, self._sample
-        if sample is not None:
-            self._close_sample(restore=False)  # the update may read the mean from where it is kept
         try:
+            if sample is not None:
+                self._close_sample(restore=False)  # the update may read the mean from where it is kept
             if self._amp_found_overflow():
                 return self._skip()
             grads = gradients(list(self._trained()))

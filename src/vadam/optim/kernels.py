@@ -114,10 +114,11 @@ class _Weights:
     def _itself(self, *_: Any, **__: Any) -> _Weights:
         return self
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __pow__ = __neg__ = (
-        _itself
-    )
-    sqrt = square = clamp = _itself
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = _itself
+    __pow__ = __neg__ = _itself
+
+    def __getattr__(self, name: str) -> Callable[..., _Weights]:
+        return self._itself
 
     @classmethod
     def __torch_function__(cls, *_: Any, **__: Any) -> _Weights:

@@ -222,10 +222,8 @@ def _layout(tasks: Sequence[Task], arrays: int, numbers: int) -> Layout:
     if kind not in layouts:
         if len(layouts) > 8:
             layouts.clear()
-        layouts[kind] = (
-            pieces,
-            Layout(pieces, streams, arrays, numbers),
-        )  # whose pieces stay alive, so that their ids do
+        # The pieces stay alive with it, so that their ids are theirs.
+        layouts[kind] = pieces, Layout(pieces, streams, arrays, numbers)
     return cast(Layout, layouts[kind][1])
 
 

@@ -91,9 +91,8 @@ def pairs(**options: Any) -> Callable[..., None]:
             f = float_of(uint32(word - (uint32(e) << uint32(23)))) - float32(1)
             radius = math.sqrt(float32(-2) * (float32(e) * log2 + f * horner(log, f)))
 
-            quarter = int32(uint32(b + uint32(1 << 29))) >> int32(
-                30
-            )  # the angle is b/2³² turns: the nearest quarter and the rest
+            # The angle is b/2³² turns: the nearest quarter and the rest.
+            quarter = int32(uint32(b + uint32(1 << 29))) >> int32(30)
             v = float32(int32(uint32(b - (uint32(quarter) << uint32(30))))) * float32(2.0**-32)
             s, c = v * horner(sine, v * v), horner(cosine, v * v)
             odd = (quarter & int32(1)) != int32(0)

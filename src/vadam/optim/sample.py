@@ -60,10 +60,9 @@ class Sample:
         self.means: list[Tensor | None] = []  # of the pieces that have been perturbed; None where it is not stored
         self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
         self._shift: Shift | None = None
-        self._moved: np.ndarray | None = (
-            None  # receipts: becomes 1 when all pieces have been moved away from their means
-        )
-        self._updated: np.ndarray | None = None  # or when an update has read the means and written over the sample
+        # Receipts of native calls: become 1 when all pieces have left their means, and when an update has written over the sample.
+        self._moved: np.ndarray | None = None
+        self._updated: np.ndarray | None = None
         self._before = [GradientMark(p) for p in watched]
 
     def perturb(self, shift: Shift, *, store_mean: bool = True) -> None:

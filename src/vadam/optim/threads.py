@@ -15,9 +15,8 @@ from typing import Any
 
 import torch
 
-Work = Callable[
-    [int, int, int], None
-]  # a native function of the address of its orders, this thread, the number of threads
+Work = Callable[[int, int, int], None]
+"""A native function of the address of its orders, this thread, and the number of threads."""
 
 
 @cache

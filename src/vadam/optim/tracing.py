@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from inspect import Parameter, signature
+from itertools import count
 from typing import Any
 
 
@@ -65,8 +66,12 @@ class Symbol:
     def rsqrt(self) -> Symbol:
         return 1 / self.sqrt()
 
-    def clamp(self, low: Any, high: Any) -> Symbol:
-        return self._new("min(max({}, {}), {})", low, high)
+    def clamp(self, min: Any = None, max: Any = None) -> Symbol:
+        bounded = self if min is None else self._new("max({}, {})", min)
+        return bounded if max is None else bounded._new("min({}, {})", max)
+
+    def __getattr__(self, name: str) -> Any:
+        raise NotArithmetic(name)
 
     @classmethod
     def __torch_function__(cls, function: Any, *_: Any) -> None:
@@ -102,11 +107,8 @@ class Program:
     def statement(self, pattern: str, *operands: Any) -> Symbol:
         is_vector = any(isinstance(x, Symbol) and x._is_vector for x in operands)
         value = pattern.format(*(self.read(x, is_vector) for x in operands))
-        return Symbol(
-            self,
-            self._named(value, self.of_vectors if is_vector else self.of_numbers, "v" if is_vector else "x"),
-            is_vector,
-        )
+        statements, letter = (self.of_vectors, "v") if is_vector else (self.of_numbers, "x")
+        return Symbol(self, self._named(value, statements, letter), is_vector)
 
     def read(self, x: Any, in_vector: bool) -> str:
         """An operand's name; a number is rounded before it meets a vector."""
@@ -134,23 +136,12 @@ def loop(
     tuple for a dictionary of numbers, None for one number.
     """
     program = Program()
-    position = 0
-    arguments: list[Any] = []
-
-    def number() -> Symbol:
-        nonlocal position
-        position += 1
-        return Symbol(program, f"numbers[{position - 1}]", False)
-
-    for names in numbers:
-        arguments.append(number() if names is None else {name: number() for name in names})
+    number = (Symbol(program, f"numbers[{i}]", False) for i in count())
+    arguments = [next(number) if names is None else {name: next(number) for name in names} for names in numbers]
     results = kernel(rule, [Symbol(program, f"{name}_i", True) for name in vectors], *arguments)
     pointers = [*vectors, *(name for name in targets if name not in vectors)]
-    lines = [f"def body({', '.join(pointers)}, numbers, n):"]
+    loads = [f"{name}_i = {name}[i]" for name in vectors]
     stores = [f"{name}[i] = {program.read(value, True)}" for name, value in zip(targets, results, strict=False)]
-    lines += [f"    {line}" for line in program.of_numbers]
-    lines += ["    for i in range(n):"]
-    lines += [
-        f"        {line}" for line in [*(f"{name}_i = {name}[i]" for name in vectors), *program.of_vectors, *stores]
-    ]
-    return "\n".join(lines) + "\n"
+    head = [f"def body({', '.join(pointers)}, numbers, n):", *(f"    {line}" for line in program.of_numbers)]
+    body = ["    for i in range(n):", *(f"        {line}" for line in (*loads, *program.of_vectors, *stores))]
+    return "\n".join([*head, *body]) + "\n"
