@@ -191,6 +191,8 @@ def test_constant_target():
         (VadamRegressor(folds=6), lambda X, y: (X[:5], y[:5]), "folds=6 is not valid for n_samples=5"),
         (VadamRegressor(folds=1), lambda X, y: (X, y), "folds=1 is not valid"),
         (VadamRegressor(members=0, tune=False), lambda X, y: (X, y), "members=0 is not valid"),
+        (VadamRegressor(prior_precision=0), lambda X, y: (X, y), "prior_precision=0 is not valid: give a positive"),
+        (VadamRegressor(hidden=50), lambda X, y: (X, y), r"hidden=50 is not valid: .* e.g. \(50,\)"),
         (VadamRegressor(optimizer="sgd"), lambda X, y: (X, y), "optimizer='sgd' is not valid: choose one of 'vadam'"),
         (VadamRegressor(activation="gelu"), lambda X, y: (X, y), "activation='gelu' is not valid"),
         (VadamRegressor(tune=False, noise_precision=-1.0), lambda X, y: (X, y), "noise_precision=-1.0"),

@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from scipy.optimize import minimize
+from typer.testing import CliRunner
 
 import vadam
+from vadam.cli.app import app
 from vadam.data import loading
 from vadam.experiments.demo import ellipses, main, page, regression, schedule, tabular, wave, words
 from vadam.experiments.demo.methods import METHODS
@@ -262,3 +264,11 @@ def test_without_matplotlib_it_says_so_before_training(monkeypatch: pytest.Monke
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(vadam.experiments.ExperimentError, match=r"vadam\[plot\]"):
         page.check()
+
+
+def test_as_json_prints_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    planned = {job.title: job for job in schedule.jobs(SMOKE)}
+    monkeypatch.setattr(schedule, "jobs", lambda size: [planned["boston · noise"], planned["boston · MAP-Adam"]])
+    result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["page"] == str(tmp_path / "index.html")

@@ -1,13 +1,16 @@
 """``vadam list | run | reproduce | report | demo``."""
 
+import json
 import os
+import sys
+from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vadam.cli.progress import bar
-from vadam.cli.speech import fail, in_words, print_json
+from vadam.cli.speech import in_words, print_json
 
 if TYPE_CHECKING:
     from vadam.experiments import Experiment
@@ -124,13 +127,12 @@ def report(
 def demo(out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT, as_json: Json = False) -> None:
     """Train the family on small data that needs no download, and write a page about it."""
     with in_words(as_json):
-        from importlib.util import find_spec
+        from vadam.experiments import demo
 
-        if find_spec("vadam.experiments.demo") is None:
-            fail("This version of vadam has no demo.", as_json)
-        from importlib import import_module
-
-        import_module("vadam.experiments.demo").main(out=out)
+        with redirect_stdout(sys.stderr) if as_json else nullcontext():
+            demo.main(out=out)
+        if as_json:
+            print_json({"page": str(out / "index.html"), **json.loads((out / "demo.json").read_text(encoding="utf-8"))})
 
 
 def _run(

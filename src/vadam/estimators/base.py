@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
@@ -67,16 +67,7 @@ class VadamEstimator(BaseEstimator):
 
     def _fit(self, X: np.ndarray, y: np.ndarray, likelihood: str, outputs: int, folds: Iterable[Any]) -> Self:
         """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows."""
-        for name in (
-            "members",
-            "samples",
-            "batch_size",
-            "predict_samples",
-            *(() if self.epochs is None else ("epochs",)),
-        ):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-                raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+        self._check_arguments()
         method = method_of(self.optimizer, int(self.samples))
         network = MLP(X.shape[1], *self.hidden, outputs, activation=self.activation)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -135,6 +126,22 @@ class VadamEstimator(BaseEstimator):
         if likelihood == "gaussian":
             space["noise_precision"] = NOISE_PRECISIONS
         return space
+
+    def _check_arguments(self) -> None:
+        """When fitting, not before: scikit-learn clones estimators and sets arguments one by one."""
+        whole = ("members", "samples", "batch_size", "predict_samples", *(() if self.epochs is None else ("epochs",)))
+        for name in whole:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+                raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+        for name in ("prior_precision", "noise_precision", *(() if self.lr is None else ("lr",))):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
+                raise ValueError(f"{name}={value!r} is not valid: give a positive number")
+        if not isinstance(self.hidden, Iterable) or isinstance(self.hidden, str):
+            raise ValueError(
+                f"hidden={self.hidden!r} is not valid: give the sizes of the hidden layers, e.g. (50,) for one layer of 50"
+            )
 
     def _check_folds(self, rows: int) -> None:
         if self.tune and (not isinstance(self.folds, int) or not 2 <= self.folds <= rows):

@@ -11,11 +11,14 @@ from torch import Tensor, nn
 
 from vadam.curvature.perexample.call import WAY_OUT, Call, Rule
 from vadam.curvature.perexample.convolution import channels_last, convolution, transposed_convolution
-from vadam.curvature.perexample.gradients import Explicit, Gradients, Outer, Rows
+from vadam.curvature.perexample.gradients import Explicit, ExplicitOnce, Gradients, OnePosition, Outer, OuterOnce, Rows
 
 
 def linear(call: Call) -> dict[str, Gradients]:
     """y_t = W a_t + b: the gradients are Σₜ z_t a_tᵀ and Σₜ z_t."""
+    if call.input.ndim == 2:
+        once = OnePosition(call.output_grad)
+        return {"weight": OuterOnce(once, call.input), "bias": ExplicitOnce(once)}
     z = call.positions(call.output_grad, features=1)
     return {"weight": Outer(z, call.positions(call.input, features=1)), "bias": Explicit(z)}
 

@@ -16,9 +16,7 @@ from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
 ACCELERATOR_CHUNK = 2**25  # enough to keep a GPU busy
-LONG = (
-    2**15
-)  # above this many elements a core adds one example's squares at a time faster than it reduces over examples
+LONG = 2**15  # above this a core adds one example's squares at a time faster than it reduces over examples
 FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B products of single examples
 
 
@@ -74,15 +72,15 @@ class Explicit(Gradients):
         return self.z.sum((0, 1))
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        c = self.of(slice(None))
+        c = self.z.sum(1) if self.z.shape[1] > 1 else self.z.squeeze(1)
         return (c * c).sum(0).mul_(scale)
 
 
 class Outer(Gradients):
     """A matrix applied to T inputs a of every example, with gradients z at its outputs: cᵢ = Σₜ z_it a_itᵀ.
 
-    z [B, T, O] and a [B, T, I]. For T = 1 the squares separate, Σᵢ cᵢ² = (z²)ᵀ(a²); in general they are a sum over
-    pairs of positions, Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u), which is the shorter way while T is small.
+    z [B, T, O] and a [B, T, I]. The squares are a sum over pairs of positions, Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u),
+    which is the shorter way while T is small.
     """
 
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
@@ -106,6 +104,41 @@ class Outer(Gradients):
             twice = 1 if t == u else 2
             squares.addmm_((z[t] * z[u]).T, a[t] * a[u], beta=int(t + u > 0), alpha=twice * scale)
         return squares.view(self.shape)
+
+
+class OnePosition:
+    """Gradients z [B, O] at the outputs of a layer that saw one input per example: weight and bias share the squares."""
+
+    def __init__(self, z: Tensor):
+        self.z = z
+        self._squares: tuple[float, Tensor] | None = None
+
+    def squares(self, scale: float) -> Tensor:
+        if self._squares is None or self._squares[0] != scale:
+            self._squares = scale, (self.z * self.z).mul_(scale)
+        return self._squares[1]
+
+
+class ExplicitOnce(Explicit):
+    """T = 1."""
+
+    def __init__(self, at: OnePosition):
+        super().__init__(at.z.unsqueeze(1))
+        self.at = at
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        return self.at.squares(scale).sum(0)
+
+
+class OuterOnce(Outer):
+    """T = 1, where the squares separate: Σᵢ cᵢ² = (z²)ᵀ(a²)."""
+
+    def __init__(self, at: OnePosition, a: Tensor):
+        super().__init__(at.z.unsqueeze(1), a.unsqueeze(1))
+        self.at, self.input = at, a
+
+    def sum_of_squares(self, scale: float) -> Tensor:
+        return self.at.squares(scale).T @ (self.input * self.input)
 
 
 class Rows(Gradients):
