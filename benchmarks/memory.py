@@ -17,8 +17,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from benchmarks.step import FAMILY, StochasticLinear
+from benchmarks.step import FAMILY
 from benchmarks.timing import write
+from vadam.experiments.cost.stochastic_layers import StochasticLinear
 
 WIDTH, TENSORS = 2000, 5
 WEIGHTS = TENSORS * WIDTH**2

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 import vadam
 from benchmarks.networks import TRAINED, resnet18_shapes
 from benchmarks.timing import exponent, ratio, seconds, write
+from vadam.experiments.cost.stochastic_layers import stochastic
 
 N = 50_000
 BARS = {"mlp": 1.5, "cnn": 1.1, "transformer": 1.1, "lstm": 1.1, "residual": 1.1}
@@ -63,19 +64,6 @@ class AuthorsVadam(torch.optim.Optimizer):
             p.data.addcdiv_(numerator, denominator, value=-1e-3)
 
 
-class StochasticLinear(nn.Module):
-    """Bayes by backprop: the layer draws its weights, autograd differentiates through the draw."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.mu = nn.ParameterList([linear.weight.detach().clone(), linear.bias.detach().clone()])
-        self.rho = nn.ParameterList([torch.full_like(p, -5.0) for p in self.mu])
-
-    def forward(self, x: Tensor) -> Tensor:
-        weight, bias = (mu + F.softplus(r) * torch.randn_like(mu) for mu, r in zip(self.mu, self.rho, strict=True))
-        return F.linear(x, weight, bias)
-
-
 # One training step on a network --------------------------------------------------------------------------------------
 
 
@@ -96,7 +84,8 @@ def training(name: str, method: str) -> Step:
     if method == "BBVI, stochastic layers":
         if name != "mlp":
             raise NotImplementedError("stochastic layers are written for the MLP")
-        model = nn.Sequential(*(StochasticLinear(m) if isinstance(m, nn.Linear) else m for m in model))
+        assert isinstance(model, nn.Sequential)
+        model = stochastic(model)
         optimizer = torch.optim.Adam(model.parameters(), fused=True)
         return lambda: (backward(), optimizer.step())
     if method == "ivon-opt":
