@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import increment_version
 
-from vadam.optim import native_noise, threads
+from vadam.optim import native_math, native_noise, threads
 from vadam.optim.distributed import is_sharded, local
 from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Task, names_of
 from vadam.optim.noise import BLOCK, TILE
@@ -312,7 +312,7 @@ def _scope() -> dict[str, Any]:
     kinds = {"integers": types.int64, "doubles": types.float64, "reals": types.float32}
     pointers = {name: _pointer(kind) for name, kind in kinds.items()}
     noise = native_noise.noise(pointers["reals"], **_options())
-    return pointers | {"real": np.float32, "sqrt": math.sqrt, "noise": noise, "room": _room()}
+    return pointers | native_math.functions() | {"real": np.float32, "sqrt": math.sqrt, "noise": noise, "room": _room()}
 
 
 @cache

@@ -11,9 +11,15 @@ from inspect import Parameter, signature
 from itertools import count
 from typing import Any
 
+import torch
+from torch.nn.functional import softplus
+
+FUNCTIONS = {softplus: "softplus", torch.sigmoid: "sigmoid"}
+"""Of a vector, by the names they have in ``native_math``."""
+
 
 class NotArithmetic(Exception):
-    """The kernel uses something else than + − × ÷, squares, square roots and bounds."""
+    """The kernel uses something else than + − × ÷, squares, square roots, bounds and ``FUNCTIONS``."""
 
 
 class Symbol:
@@ -53,9 +59,9 @@ class Symbol:
         return self._new("-{}")
 
     def __pow__(self, power: int) -> Symbol:
-        if power != 2:
+        if power not in (2, -2):
             raise NotArithmetic(f"power {power}")
-        return self._new("{0} * {0}")
+        return self._new("{0} * {0}") if power == 2 else 1 / self**2
 
     def square(self) -> Symbol:
         return self**2
@@ -74,7 +80,9 @@ class Symbol:
         raise NotArithmetic(name)
 
     @classmethod
-    def __torch_function__(cls, function: Any, *_: Any) -> None:
+    def __torch_function__(cls, function: Any, _: Any, args: Any, kwargs: Any = None) -> Symbol:
+        if function in FUNCTIONS and not kwargs and len(args) == 1 and args[0]._is_vector:
+            return args[0]._new(FUNCTIONS[function] + "({})")
         raise NotArithmetic(getattr(function, "__name__", str(function)))
 
 
