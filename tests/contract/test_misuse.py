@@ -305,3 +305,12 @@ def test_names_without_the_compilers_prefix() -> None:
     assert set(opt.posterior().mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}
     opt.detach()
     assert set(opt.posterior(compiled).mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}
+
+
+@pytest.mark.parametrize("value", [None, "0.5", torch.ones(2)], ids=["None", "words", "two numbers"])
+def test_score_closure_must_return_a_number(value: object) -> None:
+    w = torch.nn.Parameter(torch.ones(3))
+    opt = vadam.VON([w], num_data=1, curvature="score")
+    with pytest.raises(TypeError, match="returns the objective as one number"):
+        opt.step(lambda: value)
+    assert torch.equal(w, torch.ones(3))

@@ -156,8 +156,7 @@ class VON(Reparameterised, NewtonOptimizer):
         try:
             for _ in range(self.samples):
                 with self._sampling("closure") as sample:
-                    value = closure()
-                    drawn.append((sample, value.item() if isinstance(value, Tensor) else float(value)))
+                    drawn.append((sample, _number(closure())))
         finally:
             self._forget()
         g = {p: torch.zeros_like(p) for _, p in self._sampled()}
@@ -186,3 +185,14 @@ class VON(Reparameterised, NewtonOptimizer):
                     self._shortened = min(self._shortened, float(feasible) / beta)
         super()._apply(g, h, last)
         self._shortened = 1.0
+
+
+def _number(value: Any) -> float:
+    """The objective at a sample."""
+    if isinstance(value, Tensor) and value.numel() == 1:
+        value = value.item()
+    if isinstance(value, (Tensor, bool, str)) or not hasattr(value, "__float__"):
+        raise TypeError(
+            f"with curvature='score' the closure returns the objective as one number, not a {type(value).__name__}"
+        )
+    return float(value)

@@ -11,12 +11,13 @@ COST = {"vogn": 2.2}
 
 
 def cells(config: Config) -> dict[str, float]:
-    """First all runs to the first stretch, seed by seed, the paper's methods before ours."""
+    """First all runs to the first stretch: the paper's methods seed by seed, then ours."""
     return {
         stretches.key(method, seed, end): COST.get(method, 1.0) * length
         for end, length in stretches.lengths(config.stretches).items()
+        for methods in (PAPER, OURS)
         for seed in range(config.seeds)
-        for method in (*PAPER, *OURS)
+        for method in methods
         if method in config.methods
     }
 
