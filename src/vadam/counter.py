@@ -3,7 +3,7 @@
 There is no generator to carry along: whoever knows the key can draw any of its numbers again, in any order, on any number of
 threads, on any device. Because the function is plain arithmetic it fuses with whatever uses the numbers.
 
-    x ← position + k₁,  a ← mix(x, k₂),  b ← mix(a, k₁)      k₁, k₂ 32 bits each
+    x ← position (k₂ | 1) + k₁,  a ← mix(x, k₂),  b ← mix(a, k₁)      k₁, k₂ 32 bits each
     u, v ← a/2³², b/2³²
     ε ← √(−2 log u) (cos 2πv, sin 2πv)                        Box–Muller: two Gaussians from two hashes
 """
@@ -30,7 +30,7 @@ def keys(seeds: Sequence[int], streams: Sequence[int]) -> Tensor:
 def bits(key: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
     """Two hashes of 32 bits for each position (int32); the multipliers are those of lowbias32 and murmur3."""
     k1, k2 = key[..., :1], key[..., 1:]
-    x = position + k1
+    x = position * (k2 | 1) + k1  # streams are walked in steps of their own: no two share a part of their way
     x = (x ^ _shifted(x, 16)) * 0x7FEB352D
     x = ((x ^ _shifted(x, 15)) + k2) * _signed(0x846CA68B)
     a = x ^ _shifted(x, 16)

@@ -307,10 +307,18 @@ def test_names_without_the_compilers_prefix() -> None:
     assert set(opt.posterior(compiled).mean) == {"0.weight", "0.bias", "2.weight", "2.bias"}
 
 
-@pytest.mark.parametrize("value", [None, "0.5", torch.ones(2)], ids=["None", "words", "two numbers"])
+@pytest.mark.parametrize("value", ["0.5", torch.ones(2)], ids=["words", "two numbers"])
 def test_score_closure_must_return_a_number(value: object) -> None:
     w = torch.nn.Parameter(torch.ones(3))
     opt = vadam.VON([w], num_data=1, curvature="score")
     with pytest.raises(TypeError, match="returns the objective as one number"):
         opt.step(lambda: value)
+    assert torch.equal(w, torch.ones(3))
+
+
+def test_score_closure_without_a_value_leaves_the_batch_out() -> None:
+    w = torch.nn.Parameter(torch.ones(3))
+    opt = vadam.VON([w], num_data=1, curvature="score", samples=2)
+    assert opt.step(lambda: None) is None
+    assert opt.skipped_steps == 1
     assert torch.equal(w, torch.ones(3))

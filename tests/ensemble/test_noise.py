@@ -87,5 +87,5 @@ def test_keys_depend_on_everything():
 
 def test_seed_gives_the_same_numbers_on_every_machine():
     key = noise.keys([123], [45], Stream.WEIGHTS)[0]
-    expected = [0.42072528066283926, 1.055840343729877, 1.8449282675054255, -0.3904393039868159]
+    expected = [0.42072528066283926, 0.7091930848783152, 1.8449282675054255, -2.011896247461278]
     assert noise.normals(key, 4, torch.float64)[0].tolist() == pytest.approx(expected, rel=1e-12)

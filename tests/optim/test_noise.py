@@ -8,7 +8,7 @@ from torch import Tensor
 
 import vadam
 from specs import SPECS, Spec, same, snapshot
-from vadam import rules
+from vadam import counter, rules
 from vadam.optim import native
 from vadam.optim.kernels import CHUNK, Chunked, Task
 from vadam.optim.noise import BLOCK, TILE, blocks
@@ -53,6 +53,23 @@ def test_no_correlation_between_pieces_blocks_and_seeds() -> None:
     for x, y in ((a, b), (a, c), (long[:n], long[BLOCK:]), halves, (a[:-1], a[1:])):
         for power in (1, 2):
             assert abs(float(torch.corrcoef(torch.stack([x, y]) ** power)[0, 1])) < 4 / math.sqrt(n)
+
+
+@pytest.mark.parametrize("shift", [0, 1, 163_713, -50_000])
+def test_no_correlation_between_streams_whose_first_keys_are_close(shift: int) -> None:
+    """Two streams in a thousand are, of those that a long training draws: none may run behind another. Radii, which one hash decides."""
+    n = 200_000
+    generator = torch.Generator().manual_seed(abs(shift))
+    low, high = max(0, shift), n + min(0, shift)
+    for _ in range(20):
+        k1, k2, other = (int(k) for k in torch.randint(-(2**30), 2**30, (3,), generator=generator))
+        positions = torch.arange(low, high, dtype=torch.int32)
+        first, second = (
+            counter.unit(counter.bits(torch.tensor(key, dtype=torch.int32), at)[0], torch.float64)
+            for key, at in (((k1, k2), positions), ((k1 + shift, other), positions - shift))
+        )
+        correlation = float(torch.corrcoef(torch.stack([first, second]))[0, 1])
+        assert abs(correlation) < 5 / math.sqrt(len(positions))
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, CHUNK - 1, 2 * CHUNK, 2 * CHUNK + 1, BLOCK + 5])

@@ -336,6 +336,8 @@ class VariationalOptimizer(Ruled):
         self._from_loop = self._from_loop or how == "loop"
         if not counts and how == "context":
             self._unpaired_seed = sample.unpaired_before
+        if not counts:
+            sample.restore()  # the update begins at the mean, whichever sample has the gradient
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:
         """The mean of what each rank has recorded, where the attached model is replicated."""
@@ -371,7 +373,8 @@ class VariationalOptimizer(Ruled):
             if p in g and p not in h and not (self.trains_points or group["deterministic"]):
                 raise RuntimeError(
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
-                    f"attached model, or belong to a group with deterministic=True"
+                    f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, call "
+                    f"opt.attach(model) again"
                 )
         bad = _not_finite(self._estimate.norms(g))
         what = "gradient"

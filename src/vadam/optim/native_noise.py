@@ -52,7 +52,7 @@ def pairs(**options: Any) -> Callable[..., None]:
     @numba.njit(fastmath=True, **options)
     def pairs(first: Any, second: Any, n: Any, k1: Any, k2: Any, start: Any) -> None:
         for i in range(n):
-            x = uint32(uint32(i) + start + k1)
+            x = uint32(uint32(uint32(i) + start) * uint32(k2 | uint32(1)) + k1)
             x = uint32((x ^ (x >> uint32(16))) * uint32(0x7FEB352D))
             x = uint32(uint32((x ^ (x >> uint32(15))) + k2) * uint32(0x846CA68B))
             a = x ^ (x >> uint32(16))

@@ -38,8 +38,12 @@ class VOGN(NewtonOptimizer):
     records_curvature = True
     _squares: curvature.PerExampleSquares | None = None
 
-    def attach(self, model: nn.Module) -> VOGN:
-        """As for every optimizer; here it also puts the hooks on the layers that record per-example squares."""
+    def attach(self, model: nn.Module, *, sequence_first: bool | None = None) -> VOGN:
+        """As for every optimizer; here it also puts the hooks on the layers that record per-example squares.
+
+        ``sequence_first``: whether layers see [T, B, ...] rather than [B, T, ...]; torch's own recurrent layers and transformers
+        say it themselves.
+        """
         if isinstance(model, nn.Module) and any(is_sharded(p) for p in model.parameters()):
             raise ValueError(
                 "attach(): VOGN's per-example squares need the layers whole, and FSDP2 shards them: use DistributedDataParallel, or "
@@ -49,7 +53,9 @@ class VOGN(NewtonOptimizer):
         sampled: list[Any] = [p for _, p in self._sampled()]
         points: list[Any] = self._points()
         try:
-            self._squares = curvature.PerExampleSquares(unwrapped(model), params=sampled, exclude=points)
+            self._squares = curvature.PerExampleSquares(
+                unwrapped(model), params=sampled, exclude=points, sequence_first=sequence_first
+            )
         except BaseException:
             self.detach()
             raise

@@ -133,15 +133,16 @@ class VON(Reparameterised, NewtonOptimizer):
             raise TypeError(
                 f"with curvature={self.curvature!r} the closure returns the loss as a tensor and does not call backward()"
             )
-        params = list(self._trained())
+        sampled = [p for _, p in self._sampled()]
+        points = [p for p in self._trained() if all(p is not q for q in sampled)]
+        of_points = torch.autograd.grad(loss, points, retain_graph=True, materialize_grads=True) if points else ()
         if self.curvature == "exact":
-            grads, diagonal = curvatures.hessian_diagonal(loss, params, limit=self.limit)
+            grads, diagonal = curvatures.hessian_diagonal(loss, sampled, limit=self.limit)
         else:
-            grads, diagonal = curvatures.hutchinson(loss, params, probes=self.probes, generator=self.generator)
-        for p, g in zip(params, grads, strict=True):
+            grads, diagonal = curvatures.hutchinson(loss, sampled, probes=self.probes, generator=self.generator)
+        for p, g in zip([*points, *sampled], [*of_points, *grads], strict=True):
             p.grad = g
-        sampled = {p for _, p in self._sampled()}
-        self._recorded = {p: h for p, h in zip(params, diagonal, strict=True) if p in sampled}
+        self._recorded = dict(zip(sampled, diagonal, strict=True))
         return loss
 
     def _captured(self, sample: Sample) -> Grads | None:
@@ -156,7 +157,10 @@ class VON(Reparameterised, NewtonOptimizer):
         try:
             for _ in range(self.samples):
                 with self._sampling("closure") as sample:
-                    drawn.append((sample, _number(closure())))
+                    value = closure()
+                if value is None:  # how a trainer says that it leaves this batch out
+                    return self._skip()
+                drawn.append((sample, _number(value)))
         finally:
             self._forget()
         g = {p: torch.zeros_like(p) for _, p in self._sampled()}

@@ -1,5 +1,6 @@
 """What the engine collects, and when: minibatches and micro-batches, shared layers, modes, copies, failures."""
 
+import contextlib
 import copy
 import gc
 import pickle
@@ -403,7 +404,7 @@ def test_half_precision_model():
     expected = squares(model, x, y)
     h = squares(model.bfloat16(), x.bfloat16(), y.bfloat16())
     for p, e in expected.items():
-        assert h[p].dtype == torch.bfloat16
+        assert h[p].dtype == torch.float32
         torch.testing.assert_close(h[p].double(), e, rtol=0.1, atol=0.05 * e.max().item())
 
 
@@ -411,3 +412,112 @@ def test_two_engines_on_one_model(model, data):
     engines = [PerExampleSquares(model), PerExampleSquares(model)]
     F.mse_loss(model(data[0]), data[0][:, :2]).backward()
     assert_same(engines[0].take(), engines[1].take(), rtol=0)
+
+
+class Gate(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(6))
+
+    def forward(self, x, gate):
+        return x * self.w * gate
+
+
+def test_what_all_examples_share_is_known_when_it_has_the_size_of_a_minibatch():
+    torch.manual_seed(0)
+    gate, layer = 1 + 0.04 * torch.linspace(-1, 1, 6), Gate()
+    engine = PerExampleSquares(layer)
+    for examples in (8, 6):
+        x = torch.randn(examples, 6)
+        layer(x, gate).square().sum(1).mean().backward()
+        each = (2 * x**2 * layer.w * gate**2).detach()
+        assert_same(engine.take(), {layer.w: each.square().mean(0)})
+    fresh = Gate()
+    engine = PerExampleSquares(fresh)
+    loss = fresh(x, gate).square().sum(1).mean()
+    with pytest.raises(RuntimeError, match="gives another output"):  # otherwise a guess, and this one is wrong
+        loss.backward()
+
+
+@pytest.mark.parametrize("set_to_none", [True, False])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_minibatch_whose_gradients_were_cleared_is_left_out(model, data, set_to_none, fails):
+    """Cleared by the model, of which the engine is not told; also after a backward pass that failed on its way."""
+    x, y = data
+    engine = PerExampleSquares(model)
+
+    def failing(grad):
+        if fails:
+            raise KeyboardInterrupt
+
+    for _ in range(2):
+        out = model[1](model[0](x[:3]))
+        out.register_hook(failing)
+        with pytest.raises(KeyboardInterrupt) if fails else contextlib.nullcontext():
+            loss_fn(model[2](out), y[:3]).backward()
+    model.zero_grad(set_to_none)
+    loss_fn(model(x), y).backward()
+    assert_same(engine.take(), loop(model, loss_fn, x, y))
+
+
+def test_small_and_large_gradients_of_half_precision():
+    """Squares of what float16 can just hold."""
+    model, x = nn.Linear(3, 1).half(), torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 1.0]]).half()
+    for scale in (1e-4, 1e3):
+        engine = PerExampleSquares(model)
+        (scale * model(x)).mean().backward()
+        expected = torch.tensor([[2.5, 2.5, 5.0]]) * torch.tensor(scale).half().double() ** 2
+        torch.testing.assert_close(engine.take()[model.weight].double(), expected, rtol=5e-3, atol=0)
+        engine.remove()
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_batch_norm_without_parameters_to_follow(frozen):
+    norm = nn.BatchNorm1d(4, affine=frozen).requires_grad_(False)
+    model = nn.Sequential(nn.Linear(3, 4), norm, nn.Linear(4, 2))
+    engine, x, y = PerExampleSquares(model), torch.randn(N, 3), torch.randn(N)
+    with pytest.raises(ValueError, match="BatchNorm1d '1' is in training mode"):
+        model(x)
+    norm.eval()
+    loss_fn(model(x), y).backward()
+    assert_same(engine.take(), loop(model, loss_fn, x, y))
+
+
+class TimeFirst(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.recurrent, self.out = nn.LSTM(3, 4), nn.Linear(4, 1)
+
+    def forward(self, x):
+        return self.out(self.recurrent(x.transpose(0, 1))[0]).transpose(0, 1)
+
+
+def test_as_many_steps_as_examples_is_asked_about():
+    model, x, y = TimeFirst(), torch.randn(N, N, 3), torch.randn(N)
+
+    def mean_loss(output, y):
+        return (output.squeeze(-1).sum(1) - y).square().mean()
+
+    engine = PerExampleSquares(model)
+    with pytest.raises(ValueError, match="sequence_first=True or False"):
+        mean_loss(model(x), y).backward()
+    engine.remove()
+    model.zero_grad()
+    engine = PerExampleSquares(model, sequence_first=True)
+    mean_loss(model(x), y).backward()
+    assert_same(engine.take(), loop(model, mean_loss, x, y))
+
+
+def test_recurrent_layers_called_by_keyword_in_any_order():
+    torch.manual_seed(0)
+
+    class Cell(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.cell = nn.GRUCell(3, 2)
+
+        def forward(self, x):
+            return self.cell(hx=x[:, :2], input=x)
+
+    model, x, y = Cell(), torch.randn(N, 3), torch.randn(N)
+    assert_same(squares(model, x, y), loop(model, loss_fn, x, y))

@@ -82,7 +82,7 @@ WRONG = {
         "gradient of 'layer.weight' does not",
     ),
     "penalty": (
-        Calling(nn.Linear(3, 2), lambda layer, x: layer(x) + layer.weight.square().sum()),
+        Calling(nn.Linear(3, 2), lambda layer, x: layer(x) + 100 * layer.weight.sum()),
         VECTOR,
         "leave penalties to prior_precision",
     ),

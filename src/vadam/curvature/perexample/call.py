@@ -23,7 +23,9 @@ class Layer:
     rule: "Rule"
     replays: bool  # the rule runs the module again: it needs all arguments, the outputs and the random state
     sequence_first: bool  # inputs are [T, B, ...], not [B, T, ...]
+    is_told: bool = True  # otherwise [B, T, ...] is a guess, which other layers of the model make doubtful
     random_state: Any = None  # at the start of the call under way, for modules with dropout inside
+    shared: set[int] = field(default_factory=set)  # arguments that all examples share, as other minibatches have shown
 
     def __str__(self) -> str:
         kind = type(self.module).__name__
@@ -40,6 +42,7 @@ class Call:
     outputs: Sequence[Tensor]  # kept where the rule replays
     num_outputs: int
     random_state: Any = None
+    is_rounded: bool = False  # the module computes in half precision, at least in parts
     forward_task: int = -1  # the backward pass inside which the forward ran, as under checkpointing
     task: int = -1  # the backward pass that the output gradients belong to
     output_grads: list[Tensor | None] = field(default_factory=list)
@@ -57,7 +60,7 @@ class Call:
 
     @property
     def input(self) -> Tensor:
-        return self.cast(self.args[0] if self.args else next(iter(self.kwargs.values())))
+        return self.cast(self.args[0] if self.args else self.kwargs.get("input", next(iter(self.kwargs.values()))))
 
     @property
     def output_grad(self) -> Tensor:
@@ -73,6 +76,11 @@ class Call:
         leading = tensor.ndim - features
         if leading < 1:
             raise self.unbatched(tensor)
+        if leading > 1 and not self.layer.is_told and tensor.shape[0] == tensor.shape[1]:
+            raise ValueError(
+                f"{self.layer} was called with a tensor of shape {tuple(tensor.shape)}, and other layers of the model take [T, B, ...]: "
+                "say which of the two axes of this layer holds the examples, with sequence_first=True or False"
+            )
         if self.layer.sequence_first and leading > 1:
             tensor = tensor.transpose(0, 1)
         return tensor.unsqueeze(1) if leading == 1 else tensor.flatten(1, leading - 1)
@@ -125,6 +133,13 @@ class Call:
         if len(self.args) == 1 and isinstance(self.args[0], Tensor) and not self.kwargs:
             return [self.args[0]]
         return [leaf for leaf in pytree.tree_leaves((self.args, self.kwargs)) if isinstance(leaf, Tensor)]
+
+
+def mixes_examples(layer: str) -> str:
+    return (
+        f"{layer} is in training mode, where it mixes the examples of a minibatch: per-example gradients do not exist. Use GroupNorm, "
+        "keep the layer in eval mode"
+    )
 
 
 def detached(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:

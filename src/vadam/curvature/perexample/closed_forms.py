@@ -9,7 +9,7 @@ from collections.abc import Callable
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vadam.curvature.perexample.call import WAY_OUT, Call, Rule
+from vadam.curvature.perexample.call import WAY_OUT, Call, Rule, mixes_examples
 from vadam.curvature.perexample.convolution import channels_last, convolution, transposed_convolution
 from vadam.curvature.perexample.gradients import Explicit, ExplicitOnce, Gradients, OnePosition, Outer, OuterOnce, Rows
 
@@ -62,10 +62,7 @@ def normalisation_over_channels(normalised: Callable[[nn.Module, Tensor], Tensor
 
 def batch_norm(call: Call) -> dict[str, Gradients]:
     if call.module.training or call.module.running_mean is None:
-        raise ValueError(
-            f"{call.layer} is in training mode, where it mixes the examples of a minibatch: per-example gradients do not exist. "
-            f"Use GroupNorm, keep the layer in eval mode, {WAY_OUT}"
-        )
+        raise ValueError(f"{mixes_examples(str(call.layer))}, {WAY_OUT}")
     return normalisation_over_channels(_batch_normalised)(call)
 
 

@@ -16,11 +16,12 @@ from torch import Size, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
-from vadam.curvature.perexample.call import WAY_OUT, Call, Layer, detached, floating
+from vadam.curvature.perexample.call import WAY_OUT, Call, Layer, detached, floating, mixes_examples
 from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
 from vadam.curvature.perexample.replay import random_state
 
+BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
 DROPPING_OUT = (nn.RNNBase, nn.MultiheadAttention)  # what is replayed may have to draw again what it drew
 ACCOUNTED = 0.02  # relative: far above the rounding of half precision, far below a second use of a parameter
 
@@ -59,8 +60,8 @@ class PerExampleSquares:
     several times and by several layers, but only through the ``forward`` of a layer that owns it; the first backward
     pass checks that the layers account for the whole gradient. Examples lie on the first axis of every layer's input;
     on the second, in inputs [T, B, ...], inside torch's transformers and recurrent layers with ``batch_first=False``,
-    and in all layers with ``sequence_first=True``. Something looked up once for all examples, as positions often are,
-    has no gradient per example: expand it to all examples before the layer.
+    and in all layers with ``sequence_first=True``; a model that has both kinds says which the others are. Something
+    looked up once for all examples, as positions often are, has no gradient per example: expand it to all examples before the layer.
 
     Weights may change in place between backward passes: nothing of them is kept. A forward pass without gradients, or
     while ``recording`` is False, leaves no trace. A copied or unpickled model does not report to the engine.
@@ -72,7 +73,7 @@ class PerExampleSquares:
         params: Iterable[nn.Parameter] | None = None,
         exclude: Iterable[nn.Parameter] = (),
         *,
-        sequence_first: bool = False,
+        sequence_first: bool | None = None,
     ):
         self.recording = True
         self._names = {p: name for name, p in model.named_parameters()}
@@ -81,14 +82,23 @@ class PerExampleSquares:
         self._squares: dict[nn.Parameter, Tensor] = {}
         self._last_pass: dict[nn.Parameter, int] = {}
         self._whole: dict[nn.Parameter, Tensor] = {}  # gradients that are to be accounted for
-        followed = self._followed(params, exclude)
+        self._left: dict[
+            nn.Parameter, int
+        ] = {}  # how often the gradients had been written to when their squares were taken
+        self._looked_in = -1  # the last backward pass that looked whether they have been cleared since
+        excluded = set(exclude)
+        followed = self._followed(params, excluded)
         self._handles: list[Any] = []
         for layer in layers_of(model, set(followed), sequence_first):
             if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
             self._handles.append(layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True))
+        for name, module in model.named_modules():
+            if isinstance(module, BATCH_NORMS) and not set(module.parameters()) & {*followed, *excluded}:
+                self._handles.append(module.register_forward_hook(Hook(self._mixes, name)))
+        self._handles += [p.register_hook(Hook(self._accumulates, p)) for p in followed]
         self._handles += [p.register_post_accumulate_grad_hook(Hook(self._accumulated)) for p in followed]
-        self._audits = {p: p.register_hook(Hook(self._accumulates, p)) for p in followed}
+        self._unaudited = set(followed)
 
     def take(self) -> dict[nn.Parameter, Tensor]:
         """ĥ of every parameter that took part since the last ``take`` or ``discard``, and a fresh start."""
@@ -97,25 +107,24 @@ class PerExampleSquares:
         if correction != 1:
             for squares in self._squares.values():
                 squares.mul_(correction)
-        taken = {p: squares.to(p.dtype) for p, squares in self._squares.items()}
+        taken = dict(self._squares)
         self.discard()
         return taken
 
     def discard(self) -> None:
         """Forgets what was collected, as after a forward or backward pass that failed."""
-        for state in (self._pending, self._passes, self._squares, self._last_pass, self._whole):
+        for state in (self._pending, self._passes, self._squares, self._last_pass, self._whole, self._left):
             state.clear()
 
     def remove(self) -> None:
         """Takes the hooks off the model."""
-        for handle in (*self._handles, *self._audits.values()):
+        for handle in self._handles:
             handle.remove()
         self._handles.clear()
-        self._audits.clear()
         self.discard()
 
-    def _followed(self, params: Iterable[nn.Parameter] | None, exclude: Iterable[nn.Parameter]) -> list[nn.Parameter]:
-        given, excluded = list(self._names if params is None else params), set(exclude)
+    def _followed(self, params: Iterable[nn.Parameter] | None, excluded: set[nn.Parameter]) -> list[nn.Parameter]:
+        given = list(self._names if params is None else params)
         for p in given:
             if p not in self._names:
                 raise ValueError(
@@ -149,6 +158,7 @@ class PerExampleSquares:
             outputs=kept,
             num_outputs=len(outputs),
             random_state=layer.random_state,
+            is_rounded=layer.replays and is_rounded(outputs),
             forward_task=torch._C._current_graph_task_id(),
         )
         layer.random_state = None
@@ -172,8 +182,23 @@ class PerExampleSquares:
         call.receive(output, grad.reshape(shape), task)
 
     def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
-        if self.recording:
+        if not self.recording:
+            return
+        if p in self._unaudited:
             self._whole[p] = grad
+        if self._squares and self._looked_in != (task := torch._C._current_graph_task_id()):
+            self._looked_in = task
+            if all(self._was_cleared(q) for q in self._squares):
+                for state in (self._passes, self._squares, self._last_pass, self._left):
+                    state.clear()
+
+    def _was_cleared(self, p: nn.Parameter) -> bool:
+        """Whether the gradient whose squares are here is gone: somebody has left its minibatch out."""
+        return p.grad is None or (p.grad._version != self._left[p] and not bool(p.grad.any()))
+
+    def _mixes(self, name: str, module: Any, _: tuple, __: Any) -> None:
+        if self.recording and torch.is_grad_enabled() and (module.training or module.running_mean is None):
+            raise ValueError(mixes_examples(f"{type(module).__name__} {name!r}"))
 
     def _accumulated(self, p: nn.Parameter) -> None:
         if not self.recording:
@@ -188,6 +213,7 @@ class PerExampleSquares:
                 self._add_squares(p, calls)
         finally:
             self.recording = True
+        self._left[p] = -1 if p.grad is None else p.grad._version
         for call in calls:
             call.done_with(p)
 
@@ -200,7 +226,7 @@ class PerExampleSquares:
         first_size, _ = next(iter(self._passes.values()))
         scale = examples**2 / first_size  # so that a single backward pass needs no correction in ``take``
         squares = gradients.sum_of_squares(scale)
-        if p in self._audits:
+        if p in self._unaudited:
             spread = (squares.sum() / scale).sqrt()
             self._audit(p, gradients.total(), tolerance=ACCOUNTED * spread + sum(call.rounding() for call in calls))
         self._squares[p] = self._squares[p].add_(squares) if p in self._squares else squares
@@ -232,7 +258,7 @@ class PerExampleSquares:
             return
         if (whole - accounted).norm() > ACCOUNTED * whole.norm() + tolerance:
             raise self._unaccounted(p)
-        self._audits.pop(p).remove()
+        self._unaudited.remove(p)
         self._whole.pop(p)
 
     def _unaccounted(self, p: nn.Parameter) -> RuntimeError:
@@ -242,6 +268,10 @@ class PerExampleSquares:
             "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
             f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
         )
+
+
+def is_rounded(outputs: list[Tensor]) -> bool:
+    return any(torch.is_autocast_enabled(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
 
 
 def full_precision(device_type: str) -> AbstractContextManager:

@@ -29,10 +29,11 @@ TRANSFORMERS = (
 )
 
 
-def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool) -> Iterator[Layer]:
+def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool | None) -> Iterator[Layer]:
     time_leads = {
         inner for outer in model.modules() if _is_sequence_first_transformer(outer) for inner in outer.modules()
     }
+    doubtful = sequence_first is None and any(getattr(m, "batch_first", True) is False for m in model.modules())
     inside_attention = {m.out_proj for m in model.modules() if isinstance(m, nn.MultiheadAttention)}
     for name, module in model.named_modules():
         if module in inside_attention:
@@ -43,8 +44,11 @@ def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_fir
         if isinstance(module, ParametrizationList):
             raise ValueError(f"{name!r} is parametrised, which is not supported: remove the parametrisation, {WAY_OUT}")
         rule = _rule_for(module)
-        first = not module.batch_first if hasattr(module, "batch_first") else sequence_first or module in time_leads
-        yield Layer(name, module, params, rule, replays=rule not in CLOSED_FORMS.values(), sequence_first=bool(first))
+        of_its_own = hasattr(module, "batch_first")
+        first = not module.batch_first if of_its_own else sequence_first or module in time_leads
+        told = not doubtful or of_its_own or module in time_leads
+        replays = rule not in CLOSED_FORMS.values()
+        yield Layer(name, module, params, rule, replays=replays, sequence_first=bool(first), is_told=told)
 
 
 def _rule_for(module: nn.Module) -> Rule:

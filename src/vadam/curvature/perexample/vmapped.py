@@ -44,10 +44,11 @@ class Pullback:
         self.leaves = [
             leaf.to(dtype) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf for leaf in leaves
         ]
-        self.batched = [
-            isinstance(leaf, Tensor) and leaf.ndim > self.axis and leaf.shape[self.axis] == self.examples
-            for leaf in leaves
+        sizes = [
+            leaf.shape[self.axis] if isinstance(leaf, Tensor) and leaf.ndim > self.axis else None for leaf in leaves
         ]
+        call.layer.shared |= {i for i, size in enumerate(sizes) if size not in (None, self.examples)}
+        self.batched = [size == self.examples and i not in call.layer.shared for i, size in enumerate(sizes)]
         names = {p: name for name, p in reversed(call.layer.params.items())}
         self.params = {name: p.detach() for p, name in names.items()}
         activations = sum(t.numel() // self.examples for t in (*self._inputs(), *call.outputs))

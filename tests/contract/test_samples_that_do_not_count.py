@@ -1,0 +1,73 @@
+"""A draw at which no gradient was taken leaves the step as it would have been without it."""
+
+from collections.abc import Callable
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vadam
+from vadam.optim.base import VariationalOptimizer
+
+KINDS = [vadam.Vadam, vadam.Vprop, vadam.VOGN, vadam.VON, vadam.IVON, vadam.BBVI, vadam.VadaGrad]
+
+
+def data() -> tuple[Tensor, Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    return torch.randn(8, 3, generator=generator), torch.randn(8, 1, generator=generator)
+
+
+def in_closure(model: nn.Module, make: Callable[..., VariationalOptimizer], extra: bool) -> None:
+    """As where a closure leaves out what is not finite."""
+    opt, calls = make(samples=1 + extra), 0
+    if isinstance(opt, vadam.VOGN):
+        opt.attach(model)
+
+    def closure() -> Tensor:
+        nonlocal calls
+        calls += 1
+        x, y = data()
+        loss = (model(x) - y).square().mean()
+        if calls == 1:
+            loss.backward()
+        return loss
+
+    opt.step(closure)
+
+
+def in_context(model: nn.Module, make: Callable[..., VariationalOptimizer], extra: bool) -> None:
+    opt = make().attach(model)
+    x, y = data()
+    with opt.sampled_params():
+        (model(x) - y).square().mean().backward()
+    if extra:
+        model(x)  # in training mode: the attached model draws
+    opt.step()
+
+
+def in_loop(model: nn.Module, make: Callable[..., VariationalOptimizer], extra: bool) -> None:
+    opt = make(samples=2).attach(model)
+    x, y = data()
+    for _ in range(2):
+        (model(x) - y).square().mean().backward()
+    if extra:
+        model(x)
+    opt.step()
+
+
+@pytest.mark.parametrize("way", [in_closure, in_context, in_loop])
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("options", [{}, {"store_mean": False}, {"compile": True}], ids=str)
+def test_the_step_is_the_same(kind: type, way: Callable[..., None], options: dict[str, bool]) -> None:
+    means = []
+    for extra in (False, True):
+        torch.manual_seed(0)
+        model = nn.Linear(3, 1)
+        number = {"init_precision": 100.0} if kind is vadam.VadaGrad else {"num_data": 100}
+        generator = torch.Generator().manual_seed(1)
+        way(model, partial(kind, model.parameters(), lr=0.1, generator=generator, **number, **options), extra)
+        means.append([p.detach().clone() for p in model.parameters()])
+        torch.manual_seed(0)
+        assert not torch.equal(means[-1][0], nn.Linear(3, 1).weight)
+    torch.testing.assert_close(means[1], means[0], rtol=1e-5, atol=1e-6)
