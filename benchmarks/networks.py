@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vadam.experiments.char_lm.network import LanguageModel
+from vadam.experiments.char_lm.network import LanguageModel, detached
 from vadam.experiments.image.network import ResidualNetwork
 
 
@@ -51,19 +51,23 @@ def transformer() -> tuple[nn.Module, Tensor]:
     return Transformer(), torch.randint(0, 1000, (32, 64))
 
 
-class LastCharacter(nn.Module):
+class Reading(nn.Module):
+    """A language model that goes on from the state in which the last minibatch has left it; logits [B, C, T]."""
+
     def __init__(self, language_model: LanguageModel):
         super().__init__()
-        self.language_model = language_model
+        self.language_model, self.state = language_model, None
 
     def forward(self, index: Tensor) -> Tensor:
-        return self.language_model(index)[0][:, -1]
+        logits, state = self.language_model(index, self.state)
+        self.state = detached(state)
+        return logits.transpose(1, 2)
 
 
 def lstm() -> tuple[nn.Module, Tensor]:
-    """The language model of `char-lm`: 2 layers of 128 units, 84 characters, 50 positions; batch 50."""
+    """The step of `char-lm`: 2 layers of 128 units, 84 characters, 50 positions, state carried, gradients clipped; batch 50."""
     model = LanguageModel(84, 64, 128, 2).requires_grad_(True)  # no frozen biases: not every peer can do with them
-    return LastCharacter(model), torch.randint(0, 84, (50, 50))
+    return Reading(model), torch.randint(0, 84, (50, 50))
 
 
 def residual() -> tuple[nn.Module, Tensor]:
@@ -71,8 +75,18 @@ def residual() -> tuple[nn.Module, Tensor]:
     return ResidualNetwork("group", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
+def residual_with_batch_norm() -> tuple[nn.Module, Tensor]:
+    """The network of `image` with BatchNorm, whose parameters are not sampled."""
+    return ResidualNetwork("batch", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
-TRAINED = {**MODELS, "lstm": lstm, "residual": residual}
+TRAINED = {
+    **MODELS,
+    "lstm": lstm,
+    "residual, GroupNorm": residual,
+    "residual, BatchNorm": residual_with_batch_norm,
+}
 """Of these a training step is timed."""
 
 
