@@ -14,6 +14,8 @@ from vadam.cli.speech import in_words, print_json
 
 if TYPE_CHECKING:
     from vadam.experiments import Experiment
+    from vadam.experiments.ledger import Entry
+    from vadam.experiments.results import Results
 
 RESULTS = Path("results")
 REPORT = Path("report")
@@ -27,7 +29,12 @@ def _names(incomplete: str) -> list[str]:
 
 Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
 Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
-Preset = Annotated[str, typer.Option(help="smoke (seconds), quick (minutes) or paper (the full protocol).")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        help="smoke (seconds), quick (minutes), paper (the full protocol) or, for char-lm and half-cheetah, early (hours)."
+    ),
+]
 Protocol = Annotated[
     str | None, typer.Option(help="authors (their program), text (the paper's words) or, for uci, best (beyond them).")
 ]
@@ -203,11 +210,20 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     for row in content.rows:
         table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
     _say(table)
-    judged = [entry for entry in entries(experiment, results) if entry.evidence.verdict != Verdict.NOT_RUN]
+    found = entries(experiment, results)
+    judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
         _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
     if not judged:
-        _say(f"No verdicts yet: they need the paper preset of {' and '.join(experiment.protocols)}.")
+        _say(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
+
+
+def _what_is_missing(experiment: "Experiment", results: "Results", found: "list[Entry]") -> str:
+    """The judges say it themselves where a run counts; where none does, which would."""
+    if any(run.preset in experiment.judging_presets for run in results.values()):
+        return " ".join(dict.fromkeys(entry.evidence.text for entry in found))
+    presets, protocols = " or ".join(experiment.judging_presets), " and ".join(experiment.protocols)
+    return f"They need the preset {presets} of the protocol {protocols}."
 
 
 def _say(what: Any) -> None:

@@ -44,6 +44,11 @@ class Experiment:
         return importlib.import_module(f"{self.package}.{module}")
 
     @property
+    def judging_presets(self) -> tuple[str, ...]:
+        """Those whose results count as evidence for claims."""
+        return self.presets[self.presets.index(self.judged_from) :]
+
+    @property
     def runnable(self) -> bool:
         return self.has("run")
 
