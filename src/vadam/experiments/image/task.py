@@ -1,5 +1,6 @@
 """The images: a training part, a test part, and inputs that are foreign to both."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -28,26 +29,52 @@ class Task(NamedTuple):
     classes: int
 
 
-def load(config: Config) -> Task:
+class Parts(NamedTuple):
+    """Images for choosing settings, which come back in no seed's task, and those that each seed divides anew."""
+
+    X: Tensor
+    y: Tensor
+    classes: int
+    development: Tensor
+    rest: Tensor
+
+
+def load(config: Config) -> Parts:
     found = digits() if config.images == DIGITS else named(config.images)
-    X, y = torch.from_numpy(found.X), torch.from_numpy(found.y)
-    order = torch.randperm(len(X), generator=generator(config.seed, "split"))
-    n = round(config.train_share * len(X))
-    if n < FEWEST or len(X) <= n:
+    order = torch.randperm(len(found.X), generator=generator(config.seed, "split"))[: config.most]
+    n = round(config.development_share * len(order))
+    return Parts(torch.from_numpy(found.X), torch.from_numpy(found.y), len(found.class_names), order[:n], order[n:])
+
+
+def folds(config: Config, parts: Parts) -> Iterator[Task]:
+    """Every image of the development part is tested on once, by a network that was trained on the other folds."""
+    for k, held_out in enumerate(parts.development.chunk(config.folds)):
+        others = torch.cat([fold for j, fold in enumerate(parts.development.chunk(config.folds)) if j != k])
+        yield _task(config, parts, others, held_out)
+
+
+def task(config: Config, parts: Parts, seed: int) -> Task:
+    order = parts.rest[torch.randperm(len(parts.rest), generator=generator(config.seed, "split", seed))]
+    n = round(config.train_share * (len(parts.development) + len(parts.rest)))
+    return _task(config, parts, order[:n], order[n : n + config.test_images], seed)
+
+
+def _task(config: Config, parts: Parts, train: Tensor, test: Tensor, seed: int = 0) -> Task:
+    if len(train) < FEWEST or not len(test):
         raise ExperimentError(
-            f"{config.images} has {len(X)} images, of which {n} would be for training and {len(X) - n} for testing: "
+            f"{config.images} has {len(parts.X)} images, of which {len(train)} would be for training and {len(test)} for testing: "
             f"it takes {FEWEST} and one at least."
         )
-    train, test = order[:n], order[n : n + config.test_images]
+    X, y = parts.X, parts.y
     mean, deviation = X[train].mean(), X[train].std()
-    odd = foreign(X[test[: config.foreign_images]], generator(config.seed, "foreign"))
+    odd = foreign(X[test[: config.foreign_images]], generator(config.seed, "foreign", seed))
     return Task(
         (X[train] - mean) / deviation,
         y[train],
         (X[test] - mean) / deviation,
         y[test],
         {kind: (pixels - mean) / deviation for kind, pixels in odd.items()},
-        len(found.class_names),
+        parts.classes,
     )
 
 
