@@ -47,7 +47,7 @@ class Data(NamedTuple):
     N: int
     temperature: float
 
-    def scale(self, settings: Settings) -> dict[str, float]:
+    def scale(self, settings: Settings) -> dict[str, Any]:
         return {
             "num_data": self.N / self.temperature,
             "prior_precision": settings["prior_precision"] / self.temperature,
@@ -87,7 +87,7 @@ def _vadam(settings: Settings, model: nn.Module, data: Data, generator: torch.Ge
 
 def _vogn(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
     groups, start = _groups(model, RATE_OF_NORMS), data.start("vogn", settings)
-    how = {"beta": OLD, "momentum": 0.9, "init_precision": start}
+    how: dict[str, Any] = {"beta": OLD, "momentum": 0.9, "init_precision": start}
     return VOGN(groups, settings["lr"], **how, **data.scale(settings), generator=generator)
 
 

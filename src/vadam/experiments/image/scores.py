@@ -23,7 +23,7 @@ def validation_score(fitted: Fitted, task: Task, samples: int, noise: torch.Gene
 def scores(fitted: Fitted, task: Task, samples: int, noise: torch.Generator) -> dict[str, Any]:
     """Foreign inputs are told from test images by the entropy of the prediction; 0.5 is chance, 1 every one of them."""
     home = _predict(fitted, task.test_X, samples, noise)
-    seen = {
+    seen: dict[str, Any] = {
         "accuracy": metrics.accuracy(home.probs, task.test_y),
         "log_likelihood": _log_likelihood(home, task.test_y),
         "ece": metrics.ece(home.probs, task.test_y),
