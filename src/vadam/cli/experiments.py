@@ -52,10 +52,10 @@ def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     with in_words(as_json):
         from vadam.experiments import experiments
         from vadam.experiments.ledger import entries
-        from vadam.experiments.results import read_results
+        from vadam.experiments.results import read_results, recorded_sets
 
         rows = []
-        for experiment in experiments():
+        for experiment in (one for e in experiments() for one in (e, *recorded_sets(results, e))):
             recorded = read_results(results, experiment)
             verdicts = [entry.evidence.verdict.value for entry in entries(experiment, recorded)]
             rows.append(
@@ -93,8 +93,9 @@ def run(
 
         experiment = find(name)
         cluster = (backend, scheduler)
-        manifest = _run(experiment, preset, protocol or experiment.protocols[0], data, out, jobs, cluster, resume)
-        print_json(manifest) if as_json else _show_results(experiment, out)
+        one = protocol or experiment.protocols[0]
+        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume)
+        print_json(manifest) if as_json else _show_results(experiment.on(experiment.config(preset, one)), out)
 
 
 def reproduce(
@@ -117,7 +118,7 @@ def reproduce(
             for one in [protocol] if protocol else experiment.protocols:
                 _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume)
             if not as_json:
-                _show_results(experiment, out)
+                _show_results(experiment.on(experiment.config(preset, experiment.protocols[0])), out)
         _report(out, report, as_json)
 
 

@@ -51,6 +51,15 @@ def read_results(root: Path, experiment: Experiment) -> Results:
     return best
 
 
+def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
+    """The experiment on sets of the user's that are recorded there, each under its own name."""
+    if not experiment.own_data:
+        return ()
+    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
+    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
+    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
+
+
 def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
     cells = len(run.cells) if experiment.sweep else 0
     return run.preset in experiment.judging_presets, cells, experiment.presets.index(run.preset)
@@ -67,7 +76,7 @@ def read_run(folder: Path) -> Recorded | None:
 
 
 def _current(run: Recorded, experiment: Experiment) -> bool:
-    config = experiment.config(run.preset, run.protocol)
+    config = experiment.config_like(run.config)
     if run.manifest["config_hash"] != config.fingerprint:
         return False
     return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))
