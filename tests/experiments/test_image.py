@@ -168,10 +168,13 @@ def test_what_images_hold_counts_and_not_where_they_are(tmp_path: Path, monkeypa
     (tmp_path / "else").mkdir()
     mine, moved = save_images(tmp_path / "mine.npz"), save_images(tmp_path / "else" / "mine.npz")
     first, second = config_of(mine), config_of(moved)
+    assert first.images != second.images
     assert first.content == second.content
+    assert first.fingerprint == second.fingerprint
     assert first.experiment == second.experiment == f"image-mine-{first.content[:8]}"
     save_images(tmp_path / "mine.npz", seed=1)
     assert config_of(mine).experiment != first.experiment
+    assert config_of(mine).fingerprint != first.fingerprint
     with pytest.raises(ExperimentError, match="VADAM_IMAGES cannot be read"):
         config_of(str(tmp_path / "nothing.npz"))
     config_of(mine)

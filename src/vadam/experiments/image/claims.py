@@ -16,7 +16,7 @@ def _minor(results: Results) -> Evidence:
         return Evidence(
             Verdict.NOT_RUN,
             f"It needs CIFAR-10; these images are {run.config['images']}. Run it: VADAM_IMAGES=cifar-10-batches-bin vadam reproduce image "
-            "(days of a processor; with VADAM_IMAGES_MOST=5000 a tenth of it).",
+            "(hundreds of hours of a processor; VADAM_IMAGES_MOST=5000 takes a tenth of the images).",
         )
     gaps = {
         norm: student(values(run, norm, "vadagrad", "accuracy") - values(run, norm, "adagrad", "accuracy"))

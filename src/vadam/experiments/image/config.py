@@ -3,7 +3,7 @@
 import hashlib
 import os
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,11 @@ class Config(BaseConfig):
     foreign_images: int = 200
     """Of each kind."""
 
+    @property
+    def fingerprint(self) -> str:
+        """What images of your own hold is in it, and not where they are."""
+        return replace(self, images="").fingerprint if self.content and self.images else super().fingerprint
+
 
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {
@@ -88,7 +93,7 @@ def like(recorded: dict[str, Any]) -> Config:
 
 def _own(images: Path, most: str | None) -> dict[str, Any]:
     """Images of the user's, recorded under a name of their own; what they hold counts, not where they are."""
-    content = fingerprint(images)
+    content = content_of(images)
     name = re.sub(r"[^A-Za-z0-9]+", "-", images.resolve().stem).strip("-") or "own"
     of_data = {
         "experiment": f"image-{name}-{content[:8]}",
@@ -114,7 +119,7 @@ def _count(most: str | None) -> int | None:
     return int(most)
 
 
-def fingerprint(images: Path) -> str:
+def content_of(images: Path) -> str:
     """Of a file, or of all files in a folder with their names."""
     files = sorted(path for path in images.rglob("*") if path.is_file()) if images.is_dir() else [images]
     digest = hashlib.sha256()
