@@ -54,7 +54,16 @@ def test_run_and_resume(tmp_path: Path) -> None:
     assert answer(*arguments) == first
     shown = call(*arguments).output
     assert "Theorem 1" in shown
-    assert "No verdicts yet" in shown
+    assert "No verdicts yet. They need the preset paper of the protocol text." in " ".join(shown.split())
+
+
+def test_what_is_missing_is_said_by_the_preset_that_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    from vadam.cli.experiments import _show_results
+    from vadam.experiments import find
+
+    _show_results(find("char-lm"), tmp_path)
+    assert "the preset early or paper of" in " ".join(capsys.readouterr().out.split())
+    assert "early" in call("run", "--help").output
 
 
 def test_brackets_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

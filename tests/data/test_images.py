@@ -65,6 +65,34 @@ def test_errors_say_what_is_wrong(tmp_path):
         data.images(tmp_path / "empty")
 
 
+@pytest.mark.parametrize(
+    ("X", "y", "says"),
+    [
+        (np.zeros((5, 16, 16, 3)), np.zeros(5), r"looks like \[n, h, w, c\]"),
+        (np.full((5, 4, 4), np.nan), np.zeros(5), "80 values of X are not finite"),
+        (np.zeros((5, 4, 4)), np.array([0, 1, 1.5, 0, 1]), "whole class numbers, got 1.5"),
+        (np.zeros((5, 4, 4)), np.array(list("abcde")), "y must hold real numbers, got <U1"),
+        (np.zeros((5, 4, 4), complex), np.zeros(5), "X must hold real numbers, got complex128"),
+        (np.array([None] * 5), np.zeros(5), "X holds Python objects"),
+    ],
+)
+def test_arrays_that_are_no_images_are_refused(X, y, says, tmp_path):
+    np.savez(tmp_path / "set.npz", X=X, y=y)
+    with pytest.raises(ValueError, match=says):
+        data.images(tmp_path / "set.npz")
+
+
+def test_what_is_no_archive_is_refused(tmp_path):
+    (tmp_path / "set.npz").write_text("hello")
+    with pytest.raises(ValueError, match=r"not an npz archive: write it with numpy.savez"):
+        data.images(tmp_path / "set.npz")
+
+
+def test_whole_numbers_in_floating_point_are_labels(tmp_path):
+    np.savez(tmp_path / "set.npz", X=np.zeros((3, 4, 4)), y=np.array([0.0, 2.0, 1.0]))
+    assert data.images(tmp_path / "set.npz").y.tolist() == [0, 2, 1]
+
+
 def test_images_of_different_size_or_depth_are_refused(tmp_path):
     png(tmp_path / "sizes" / "cat" / "a.png", np.zeros((5, 4), np.uint8))
     png(tmp_path / "sizes" / "cat" / "b.png", np.zeros((4, 4), np.uint8))

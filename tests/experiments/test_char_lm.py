@@ -1,5 +1,6 @@
 """The language model: split, streams, carried state, Table 4, stopped and resumed runs, what the ledger may say."""
 
+import copy
 import json
 import math
 from dataclasses import replace
@@ -17,8 +18,12 @@ from vadam.experiments.char_lm.methods import METHODS, adagrad
 from vadam.experiments.char_lm.network import LanguageModel, detached
 from vadam.experiments.char_lm.text import corpus, streams
 from vadam.experiments.char_lm.trial import Trial
+from vadam.experiments.clock import Took
 from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results
+from vadam.experiments.manifest import write_manifest
+from vadam.experiments.results import Recorded, Results, read_results
+from vadam.experiments.runner import run_folder
+from vadam.experiments.store import Store
 from vadam.experiments.stretches import parsed
 from vadam.experiments.work import Work
 
@@ -89,6 +94,28 @@ def test_the_test_loss_is_that_of_one_long_pass() -> None:
     assert point["test"] == pytest.approx(float(loss), rel=1e-5)
     assert point["test_bits"] == pytest.approx(math.log2(math.exp(point["test"])), rel=1e-9)
     assert point["test_error"] == pytest.approx(float((logits.argmax(-1) != trial.test.y).double().mean()))
+
+
+def test_an_epoch_is_plain_sgd_with_clipping_and_a_carried_state() -> None:
+    """By hand, with the rate of the third epoch; a clip of 0.01 is met by many entries."""
+    config = replace(CONFIG, stretches=(4,), clip=0.01)
+    trial = Trial(config, METHODS["sgd"], 0, TEXT)
+    trial.points = [{}] * 2
+    model = copy.deepcopy(trial.model)
+    trial.advance()
+    rate = 0.5 / 10  # K = 80 of 200 epochs is 1.6 of 4
+    weights, state, clipped = [p for p in model.parameters() if p.requires_grad], None, 0
+    for x, y in trial.train.chunks(config.steps):
+        logits, state = model(x, state)
+        state = detached(state)
+        grads = torch.autograd.grad(F.cross_entropy(logits.flatten(0, 1), y.flatten()), weights)
+        clipped += sum(int((g.abs() > 0.01).sum()) for g in grads)
+        with torch.no_grad():
+            for w, g in zip(weights, grads, strict=True):
+                w -= rate * g.clamp(-0.01, 0.01)
+    assert clipped > 100
+    for ours, expected in zip(trial.weights, weights, strict=True):
+        torch.testing.assert_close(ours, expected, rtol=1e-4, atol=1e-6)
 
 
 def test_adagrad_with_beta_is_torchs_with_another_rate() -> None:
@@ -204,24 +231,86 @@ def record(test: float, validation: tuple[float, ...] = (2.0, 1.5, 1.6)) -> dict
 
 
 def recorded(**tests: list[float]) -> Results:
-    cells = {f"{method}-{seed}-3": record(t) for method, ts in tests.items() for seed, t in enumerate(ts)}
-    return Results({"text": Recorded("early", "text", {"config": {"stretches": [3]}}, cells)})
+    return of_cells({f"{method}-{seed}-3": record(t) for method, ts in tests.items() for seed, t in enumerate(ts)})
+
+
+def of_cells(cells: dict[str, dict], length: int = 3) -> Results:
+    return Results({"text": Recorded("early", "text", {"config": {"stretches": [length]}}, cells)})
 
 
 def verdicts(results: Results) -> dict[str, Verdict]:
     return {entry.claim.id: entry.evidence.verdict for entry in entries(EXPERIMENT, results)}
 
 
+def text_of(claim: str, results: Results) -> str:
+    return next(entry.evidence.text for entry in entries(EXPERIMENT, results) if entry.claim.id == claim)
+
+
 def test_what_the_ledger_says() -> None:
-    good = {"sgd": [1.2, 1.21], "vadagrad": [1.205, 1.212]}
+    good = {"sgd": [1.2, 1.21], "vadagrad": [1.205, 1.213]}
     bad = {"adagrad": [1.25, 1.26], "adam": [1.24, 1.25]}
     found = verdicts(recorded(**good, **bad))
     assert found == {"lm-sgd": Verdict.SUPPORTED, "lm-adaptive": Verdict.SUPPORTED}
-    found = verdicts(recorded(sgd=[1.2], vadagrad=[1.25], adagrad=[1.1], adam=[1.3]))
+    found = verdicts(recorded(sgd=[1.2, 1.2], vadagrad=[1.25, 1.25], adagrad=[1.1, 1.1], adam=[1.3, 1.3]))
     assert found["lm-sgd"] == found["lm-adaptive"] == Verdict.NOT_SUPPORTED
-    assert verdicts(recorded(sgd=[1.2]))["lm-sgd"] == Verdict.NOT_RUN
-    text = next(e.evidence.text for e in entries(EXPERIMENT, recorded(**good)) if e.claim.id == "lm-sgd")
+    text = text_of("lm-sgd", recorded(**good))
     assert "3 epochs of a schedule of 3, 2 seeds" in text
+    assert "0.004 (by seed 0.005, 0.003)" in text
+    assert text_of("lm-sgd", of_cells(dict(recorded(**good)["text"].cells), length=10)).count("20 times sooner") == 1
+    assert "sooner" not in text_of("lm-sgd", of_cells(dict(recorded(**good)["text"].cells), length=200))
+
+
+def test_comparable_is_neither_worse_nor_better() -> None:
+    assert verdicts(recorded(sgd=[1.2, 1.2], vadagrad=[1.15, 1.15]))["lm-sgd"] == Verdict.NOT_SUPPORTED
+    assert verdicts(recorded(sgd=[1.2, 1.2], vadagrad=[1.2, 1.22]))["lm-sgd"] == Verdict.NOT_SUPPORTED
+
+
+def test_one_seed_is_no_verdict() -> None:
+    found = recorded(sgd=[1.2, 1.2], vadagrad=[1.2])
+    assert verdicts(found)["lm-sgd"] == Verdict.NOT_RUN
+    assert "Recorded seeds: SGD 0, 1; VadaGrad 0." in text_of("lm-sgd", found)
+    assert "VadaGrad none" in text_of("lm-sgd", recorded(sgd=[1.2]))
+
+
+def test_runs_are_paired_by_their_seed() -> None:
+    """SGD lacks seed 0: by position its seed 1 would stand against VadaGrad's seed 0."""
+    sgd = {f"sgd-{seed}-3": record(t) for seed, t in ((1, 1.2), (2, 1.4))}
+    vadagrad = {f"vadagrad-{seed}-3": record(t) for seed, t in ((0, 1.6), (1, 1.2), (2, 1.4))}
+    assert verdicts(of_cells(sgd | vadagrad))["lm-sgd"] == Verdict.SUPPORTED
+
+
+def test_runs_are_compared_after_the_same_epochs() -> None:
+    """SGD goes on for two epochs, in which it becomes better by 0.3."""
+    longer = record(1.2)
+    longer["epochs"] = 5
+    for what, more in (("validation", [1.0, 1.0]), ("test", [0.9, 0.9])):
+        longer[what] = [*longer[what], *more]
+    cells = {f"sgd-{seed}-5": longer for seed in (0, 1)} | {f"vadagrad-{seed}-3": record(1.2) for seed in (0, 1)}
+    assert verdicts(of_cells(cells))["lm-sgd"] == Verdict.SUPPORTED
+    assert "3 epochs of" in text_of("lm-sgd", of_cells(cells))
+
+
+def test_the_beginning_of_a_longer_run_does_not_hide_a_shorter_one(tmp_path: Path) -> None:
+    def keep(preset: str, cells: int) -> None:
+        config = EXPERIMENT.config(preset, "text")
+        folder = run_folder(tmp_path, config)
+        with Store(folder, config.fingerprint) as store:
+            store.clear()
+            rows = {key: store.append(key, {}, Took(0, 0)) for key in list(EXPERIMENT.cells(config))[:cells]}
+        write_manifest(folder, config, rows, len(EXPERIMENT.cells(config)), jobs=1, running=False)
+
+    def shown() -> str:
+        return read_results(tmp_path, EXPERIMENT)["text"].preset
+
+    keep("smoke", 7)
+    assert shown() == "smoke"
+    keep("early", 3)
+    assert shown() == "early"  # it counts for claims, however little there is of it
+    keep("early", 21)
+    keep("paper", 1)
+    assert shown() == "early"
+    keep("paper", 22)
+    assert shown() == "paper"
 
 
 def test_nothing_is_chosen_on_the_test_part() -> None:

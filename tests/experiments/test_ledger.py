@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from vadam.experiments import Experiment, find
-from vadam.experiments.evidence import difference, interval, quartiles
+from vadam.experiments.evidence import difference, interval, quartiles, student
 from vadam.experiments.ledger import Claim, Verdict, entries, judged, ledger
 from vadam.experiments.results import Recorded, Results
 
@@ -78,6 +78,15 @@ def test_differences_paired_and_not() -> None:
     unpaired = difference(list(a), list(b), paired=False)
     assert unpaired.low < 0 < unpaired.high
     assert unpaired.estimate == pytest.approx(0.1)
+
+
+def test_students_interval_is_scipys() -> None:
+    sample = np.random.default_rng(0).normal(size=5)
+    theirs = stats.ttest_1samp(sample, 0).confidence_interval(0.95)
+    assert student(list(sample)) == pytest.approx((sample.mean(), theirs.low, theirs.high))
+    bootstrap = interval(list(sample))
+    assert student(list(sample)).low < bootstrap.low < bootstrap.high < student(list(sample)).high
+    assert student([1.0])[1:] == (-np.inf, np.inf)
 
 
 def test_quartiles_are_hazens() -> None:

@@ -14,6 +14,8 @@ from vadam.cli.speech import in_words, print_json
 
 if TYPE_CHECKING:
     from vadam.experiments import Experiment
+    from vadam.experiments.ledger import Entry
+    from vadam.experiments.results import Results
 
 RESULTS = Path("results")
 REPORT = Path("report")
@@ -27,7 +29,12 @@ def _names(incomplete: str) -> list[str]:
 
 Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
 Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
-Preset = Annotated[str, typer.Option(help="smoke (seconds), quick (minutes) or paper (the full protocol).")]
+Preset = Annotated[
+    str,
+    typer.Option(
+        help="smoke (seconds), quick (minutes), paper (the full protocol) or, for char-lm and half-cheetah, early (hours)."
+    ),
+]
 Protocol = Annotated[
     str | None, typer.Option(help="authors (their program), text (the paper's words) or, for uci, best (beyond them).")
 ]
@@ -45,10 +52,10 @@ def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     with in_words(as_json):
         from vadam.experiments import experiments
         from vadam.experiments.ledger import entries
-        from vadam.experiments.results import read_results
+        from vadam.experiments.results import read_results, recorded_sets
 
         rows = []
-        for experiment in experiments():
+        for experiment in (one for e in experiments() for one in (e, *recorded_sets(results, e))):
             recorded = read_results(results, experiment)
             verdicts = [entry.evidence.verdict.value for entry in entries(experiment, recorded)]
             rows.append(
@@ -86,8 +93,9 @@ def run(
 
         experiment = find(name)
         cluster = (backend, scheduler)
-        manifest = _run(experiment, preset, protocol or experiment.protocols[0], data, out, jobs, cluster, resume)
-        print_json(manifest) if as_json else _show_results(experiment, out)
+        one = protocol or experiment.protocols[0]
+        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume)
+        print_json(manifest) if as_json else _show_results(experiment.on(experiment.config(preset, one)), out)
 
 
 def reproduce(
@@ -110,7 +118,7 @@ def reproduce(
             for one in [protocol] if protocol else experiment.protocols:
                 _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume)
             if not as_json:
-                _show_results(experiment, out)
+                _show_results(experiment.on(experiment.config(preset, experiment.protocols[0])), out)
         _report(out, report, as_json)
 
 
@@ -203,11 +211,20 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     for row in content.rows:
         table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
     _say(table)
-    judged = [entry for entry in entries(experiment, results) if entry.evidence.verdict != Verdict.NOT_RUN]
+    found = entries(experiment, results)
+    judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
         _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
     if not judged:
-        _say(f"No verdicts yet: they need the paper preset of {' and '.join(experiment.protocols)}.")
+        _say(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
+
+
+def _what_is_missing(experiment: "Experiment", results: "Results", found: "list[Entry]") -> str:
+    """The judges say it themselves where a run counts; where none does, which would."""
+    if any(run.preset in experiment.judging_presets for run in results.values()):
+        return " ".join(dict.fromkeys(entry.evidence.text for entry in found))
+    presets, protocols = " or ".join(experiment.judging_presets), " and ".join(experiment.protocols)
+    return f"They need the preset {presets} of the protocol {protocols}."
 
 
 def _say(what: Any) -> None:

@@ -3,9 +3,14 @@
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from zipfile import is_zipfile
 
 import numpy as np
 from numpy.typing import NDArray
+
+CHANNELS = (1, 3, 4)
+"""Of pictures: by them an array with the channels last is told."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +33,39 @@ def images(path: str | os.PathLike[str]) -> Images:
 
 
 def _from_npz(path: Path) -> Images:
+    if not is_zipfile(path):
+        raise ValueError(f"{path} is not an npz archive: write it with numpy.savez(path, X=X, y=y)")
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         missing = {"X", "y"} - set(archive.files)
         if missing:
             raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}, only {', '.join(archive.files)}")
-        X, y = archive["X"], archive["y"].astype(np.int64)
+        X, y = _numbers(archive, "X", path), _numbers(archive, "y", path)
     if X.ndim == 3:
         X = X[:, None]
     if X.ndim != 4 or y.shape != (len(X),):
         raise ValueError(f"{path}: X must be [n, h, w] or [n, c, h, w] and y [n], got X {X.shape} and y {y.shape}")
+    if X.shape[1] not in CHANNELS and X.shape[3] in CHANNELS:
+        raise ValueError(
+            f"{path}: X {X.shape} looks like [n, h, w, c], with the channels last: save numpy.moveaxis(X, -1, 1) instead"
+        )
+    if not_finite := int((~np.isfinite(X)).sum()):
+        raise ValueError(f"{path}: {not_finite} values of X are not finite: fill or leave out those images")
+    if (y != y.astype(np.int64)).any():
+        raise ValueError(f"{path}: y must hold whole class numbers, got {y[y != y.astype(np.int64)][0]}")
     if y.size and y.min() < 0:
         raise ValueError(f"{path}: y must hold class numbers from 0, got {y.min()}")
+    y = y.astype(np.int64)
     return Images(_unit_range(X), y, tuple(map(str, range(y.max(initial=-1) + 1))))
+
+
+def _numbers(archive: Any, name: str, path: Path) -> NDArray[Any]:
+    try:
+        found: NDArray[Any] = archive[name]
+    except ValueError:  # numpy advises pickles, which run code
+        raise ValueError(f"{path}: {name} holds Python objects: save an array of numbers") from None
+    if found.dtype.kind not in "buif":
+        raise ValueError(f"{path}: {name} must hold real numbers, got {found.dtype}")
+    return found
 
 
 def _from_folder(path: Path) -> Images:

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -36,12 +36,19 @@ class Experiment:
     """From the shortest to the fullest."""
     judged_from: str = "paper"
     """The shortest preset whose results count as evidence for claims."""
+    own_data: bool = False
+    """It also runs on data of the user's. A set is recorded under a name of its own, ``NAME-…``, which its config says."""
 
     def has(self, module: str) -> bool:
         return importlib.util.find_spec(f"{self.package}.{module}") is not None
 
     def part(self, module: str) -> ModuleType:
         return importlib.import_module(f"{self.package}.{module}")
+
+    @property
+    def judging_presets(self) -> tuple[str, ...]:
+        """Those whose results count as evidence for claims."""
+        return self.presets[self.presets.index(self.judged_from) :]
 
     @property
     def runnable(self) -> bool:
@@ -70,6 +77,18 @@ class Experiment:
         _one_of(f"protocol of {self.name}", protocol, self.protocols)
         config: Config = self.part("config").preset(preset, protocol)
         return config
+
+    def config_like(self, recorded: dict[str, Any]) -> "Config":
+        """The configuration that this version has for what a manifest says was run."""
+        if not self.own_data:
+            return self.config(recorded["preset"], recorded["protocol"])
+        config: Config = self.part("config").like(recorded)
+        return config
+
+    def on(self, config: "Config") -> "Experiment":
+        """This experiment under the name that the data of a configuration have."""
+        own = config.experiment != self.name
+        return replace(self, name=config.experiment, artefact=f"{self.artefact}, {config.experiment}") if own else self
 
     def cells(self, config: "Config") -> dict[str, float]:
         cells: dict[str, float] = self.part("run").cells(config)

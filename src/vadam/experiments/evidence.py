@@ -1,9 +1,11 @@
-"""Small statistics that evidence is written with: bootstrap intervals, with a fixed seed."""
+"""Small statistics that evidence is written with: bootstrap intervals, with a fixed seed, and Student's for few values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from vadam.experiments.contract import ExperimentError
 
 RESAMPLES = 10_000
 
@@ -39,6 +41,20 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool, level: f
     draws = draws - right[rng.integers(len(right), size=(RESAMPLES, len(right)))].mean(1)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(left.mean() - right.mean()), float(low), float(high))
+
+
+def student(values: "Sequence[float] | np.ndarray", level: float = 0.95) -> Interval:
+    """Student's interval of a mean, for few independent values, where resampling is too sure; one value has no bounds."""
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise ExperimentError('Student\'s intervals need scipy: pip install "vadam[tune]".') from error
+    sample = np.asarray(values, dtype=float)
+    mean, n = float(sample.mean()), len(sample)
+    if n < 2:
+        return Interval(mean, float("-inf"), float("inf"))
+    half = float(stats.t.ppf((1 + level) / 2, n - 1) * sample.std(ddof=1) / np.sqrt(n))
+    return Interval(mean, mean - half, mean + half)
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

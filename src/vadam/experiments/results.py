@@ -38,17 +38,31 @@ class Results(dict[str, Recorded]):
 def read_results(root: Path, experiment: Experiment) -> Results:
     """For each protocol the fullest preset that has run to its end: paper before quick before smoke.
 
-    Of a sweep, one that has finished some cells. A run that another version of the experiment recorded, with another
-    configuration or other cells, is left out.
+    Of a sweep, whose runs count as far as they go, that with the most finished cells among those that claims are judged from,
+    so that the beginning of a longer run does not hide a shorter one. A run that another version of the experiment recorded,
+    with another configuration or other cells, is left out.
     """
     best = Results()
     for protocol in experiment.protocols if experiment.runnable else ():
-        for preset in reversed(experiment.presets):
-            run = read_run(root / experiment.name / f"{preset}-{protocol}")
-            if run is not None and _current(run, experiment):
-                best[protocol] = run
-                break
+        found = [read_run(root / experiment.name / f"{preset}-{protocol}") for preset in experiment.presets]
+        current = [run for run in found if run is not None and _current(run, experiment)]
+        if current:
+            best[protocol] = max(current, key=lambda run: _rank(run, experiment))
     return best
+
+
+def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
+    """The experiment on sets of the user's that are recorded there, each under its own name."""
+    if not experiment.own_data:
+        return ()
+    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
+    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
+    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
+
+
+def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
+    cells = len(run.cells) if experiment.sweep else 0
+    return run.preset in experiment.judging_presets, cells, experiment.presets.index(run.preset)
 
 
 def read_run(folder: Path) -> Recorded | None:
@@ -62,7 +76,7 @@ def read_run(folder: Path) -> Recorded | None:
 
 
 def _current(run: Recorded, experiment: Experiment) -> bool:
-    config = experiment.config(run.preset, run.protocol)
+    config = experiment.config_like(run.config)
     if run.manifest["config_hash"] != config.fingerprint:
         return False
     return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))

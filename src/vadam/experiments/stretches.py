@@ -19,11 +19,16 @@ def lengths(ends: tuple[int, ...]) -> dict[int, int]:
     return {end: end - start for start, end in zip((0, *ends), ends, strict=False)}
 
 
-def furthest(run: Recorded, method: str) -> list[dict[str, Any]]:
-    """Of each run of a method the record that goes furthest, in the order of their numbers."""
+def numbered(run: Recorded, method: str) -> dict[int, dict[str, Any]]:
+    """Of each run of a method, by its number, the record that goes furthest."""
     found: dict[int, tuple[int, str]] = {}
     for cell in run.cells:
         name, number, end = parsed(cell)
         if name == method:
             found[number] = max(found.get(number, (0, "")), (end, cell))
-    return [run[cell] for _, (_, cell) in sorted(found.items())]
+    return {number: run[cell] for number, (_, cell) in sorted(found.items())}
+
+
+def furthest(run: Recorded, method: str) -> list[dict[str, Any]]:
+    """The same, in the order of the numbers."""
+    return list(numbered(run, method).values())

@@ -7,15 +7,16 @@ from pathlib import Path
 from vadam.experiments import atomic, experiments
 from vadam.experiments.contract import Experiment
 from vadam.experiments.ledger import Entry, Verdict, entries
-from vadam.experiments.results import Results, read_results
+from vadam.experiments.results import Results, read_results, recorded_sets
 from vadam.report import artefact, claims, html
 
 
 def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
     """Reads ``results/<experiment>/<preset>-<protocol>`` and returns the path of the page."""
     chosen = experiments() if chosen is None else chosen
+    chosen = tuple(one for experiment in chosen for one in (experiment, *recorded_sets(results, experiment)))
     recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
-    rows = [entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])]
+    rows = _once([entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])])
     sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
     page = html.fill(
         html.asset("page.html"),
@@ -31,6 +32,18 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
     atomic.write_text(index, page)
     atomic.write_text(out / "ledger.json", json.dumps(as_json(rows), indent=2, ensure_ascii=False) + "\n")
     return index
+
+
+def _once(rows: list[Entry]) -> list[Entry]:
+    """A claim that one set of data leaves open and another decides is decided."""
+    best: dict[str, Entry] = {}
+    for entry in rows:
+        if (
+            entry.claim.id not in best
+            or best[entry.claim.id].evidence.verdict == Verdict.NOT_RUN != entry.evidence.verdict
+        ):
+            best[entry.claim.id] = entry
+    return list(best.values())
 
 
 def as_json(rows: list[Entry]) -> dict[str, object]:

@@ -24,7 +24,8 @@ COLOURS = {
 CAPTIONS = {
     "curves": (
         "Loss in nats a character after each epoch: on the test part, with the mean weights, and on the training part, as it was met "
-        "during the epoch (with sampled weights, where a method samples). Means over seeds, thin lines for single ones."
+        "during the epoch (with sampled weights, where a method samples). Means over seeds, thin lines for single ones. The axis ends "
+        "above the largest loss of the second epoch and later: what is higher in the first, as SGD’s is, is cut off."
     )
 }
 

@@ -3,8 +3,9 @@
 from typing import Any
 
 from vadam.experiments.stretches import furthest as runs
+from vadam.experiments.stretches import numbered as seeds
 
-__all__ = ["NAMES", "best", "runs"]
+__all__ = ["NAMES", "best", "runs", "seeds"]
 
 NAMES = {
     "sgd": "SGD",
@@ -17,8 +18,8 @@ NAMES = {
 }
 
 
-def best(run: dict[str, Any], what: str = "test") -> float:
-    """At the epoch with the lowest validation loss, so that nothing is chosen on the test part."""
-    validation = [loss if loss is not None else float("inf") for loss in run["validation"]]
+def best(run: dict[str, Any], what: str = "test", epochs: int | None = None) -> float:
+    """Of the first ``epochs`` that with the lowest validation loss, so that nothing is chosen on the test part."""
+    validation = [loss if loss is not None else float("inf") for loss in run["validation"][:epochs]]
     value = run[what][validation.index(min(validation))]
     return float("inf") if value is None else float(value)

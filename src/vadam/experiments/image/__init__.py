@@ -9,4 +9,5 @@ EXPERIMENT = Experiment(
     package=__name__,
     protocols=("text",),
     order=80,
+    own_data=True,
 )

@@ -17,6 +17,8 @@ NAMES = {
 }
 NORMS = {"group": "GroupNorm", "batch": "BatchNorm"}
 FOREIGN = ("rotated", "inverted", "noise")
+QUANTILES = ("5 %", "50 %", "95 %")
+"""Of the precision."""
 
 
 def found(run: Recorded) -> list[tuple[str, str]]:

@@ -1,10 +1,16 @@
-"""One cell for each norm and method: its settings are chosen on part of the training images, then all seeds run with them."""
+"""One cell for each norm and method: its settings are chosen on the development images, then all seeds run with them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vadam.experiments.clock import Clock
 from vadam.experiments.image.config import Config
 from vadam.experiments.work import Work
+
+if TYPE_CHECKING:
+    import torch
+
+    from vadam.experiments.image.task import Task
+    from vadam.experiments.image.train import Plan
 
 COST = {"vogn": 2.5, "deep-ensemble-full": 3.0, "adam": 0.7}
 ALONE = {"deep-ensemble-full": "adam"}
@@ -20,12 +26,12 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
 
     from vadam.experiments.image import task as tasks
     from vadam.experiments.image.methods import GRIDS
-    from vadam.experiments.image.scores import scores, validation_score
+    from vadam.experiments.image.scores import validation_score
     from vadam.experiments.image.train import Plan, fit
     from vadam.experiments.randomness import generator
 
     norm, method = key.split("-", 1)
-    task = tasks.load(config)
+    parts = tasks.load(config)
     tried = GRIDS[method][: config.trials]
     restored = work.restore()
     done: list[Any] = restored[1]["done"] if restored else []
@@ -35,19 +41,44 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
         work.report(len(done) / (len(tried) + config.seeds))
         work.checkpoint({"done": torch.tensor(len(done))}, {"done": done})
 
-    held_out = round(config.validation_share * len(task.X))
     for settings in tried[len(done) :]:
-        plan = Plan(config, norm, ALONE.get(method, method), settings, ("trial",))
-        fitted = fit(plan, task.X[held_out:], task.y[held_out:], task.classes)
-        noise = generator(config.seed, "trial", "prediction")
-        finished(validation_score(fitted, task.X[:held_out], task.y[:held_out], config.samples, noise))
-    found = done[: len(tried)]
-    chosen = tried[found.index(max(found))]
+        found = []
+        for k, fold in enumerate(tasks.folds(config, parts)):
+            plan = Plan(config, norm, ALONE.get(method, method), settings, ("fold", k))
+            fitted = fit(plan, fold.X, fold.y, fold.classes)
+            noise = generator(config.seed, "fold", k, "prediction")
+            found.append(validation_score(fitted, fold, config.samples, noise))
+        finished(sum(found) / len(found))
+    chosen = tried[done.index(max(done[: len(tried)]))]
     for seed in range(len(done) - len(tried), config.seeds):
-        clock = Clock()
-        fitted = fit(Plan(config, norm, method, chosen, ("seed", seed)), task.X, task.y, task.classes)
-        cost = clock.took().cpu_seconds
-        noise = generator(config.seed, "seed", seed, "prediction")
-        finished(scores(fitted, task, config.samples, noise) | {"training_cpu_seconds": cost})
-    search = [{**settings, "log_likelihood": score} for settings, score in zip(tried, found, strict=True)]
+        finished(seed_result(Plan(config, norm, method, chosen, ("seed", seed)), tasks.task(config, parts, seed)))
+    search = [{**settings, "log_likelihood": score} for settings, score in zip(tried, done, strict=False)]
     return {"chosen": chosen, "search": search, "seeds": done[len(tried) :]}
+
+
+def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
+    """Scores on the test images, what the training cost, and how the precision is spread over the weights."""
+    from vadam.experiments.image.methods import START, Data, start_left
+    from vadam.experiments.image.scores import isotropic, scores, spread
+    from vadam.experiments.image.train import fit, steps_of_a_pass
+    from vadam.experiments.randomness import generator
+
+    config, clock = plan.config, Clock()
+    fitted = fit(plan, task.X, task.y, task.classes)
+    cost = clock.took().cpu_seconds
+
+    def noise() -> "torch.Generator":
+        return generator(config.seed, *plan.names, "prediction")
+
+    result = scores(fitted, task, config.samples, noise()) | {"training_cpu_seconds": cost}
+    if plan.method in START:
+        data, steps = Data(len(task.X), config.temperature), config.epochs * steps_of_a_pass(config, len(task.X))
+        parts = {
+            "prior": plan.settings["prior_precision"] / data.temperature,
+            "start": start_left(plan.method, plan.settings, data, steps),
+        }
+        result |= {
+            "precision": spread(fitted.posterior) | parts,
+            "isotropic": isotropic(fitted, task, config.samples, noise()),
+        }
+    return result

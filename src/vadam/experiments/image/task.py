@@ -1,5 +1,6 @@
 """The images: a training part, a test part, and inputs that are foreign to both."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,10 +10,10 @@ from torch import Tensor
 
 from vadam.data import DataNotAvailable, Images, images
 from vadam.experiments.contract import ExperimentError
+from vadam.experiments.image import cifar
 from vadam.experiments.image.config import DIGITS, Config
 from vadam.experiments.randomness import generator
 
-CIFAR_RECORD = 1 + 3 * 32 * 32
 FEWEST = 20
 """Images for training."""
 
@@ -28,26 +29,74 @@ class Task(NamedTuple):
     classes: int
 
 
-def load(config: Config) -> Task:
-    found = digits() if config.images == DIGITS else named(config.images)
+class Parts(NamedTuple):
+    """Images for choosing settings, which come back in no seed's task, and those that each seed divides anew.
+
+    Where a set has test images of its own, they are ``test`` in every task, and seeds differ in what they train on.
+    """
+
+    X: Tensor
+    y: Tensor
+    classes: int
+    development: Tensor
+    rest: Tensor
+    test: Tensor | None = None
+
+
+def load(config: Config) -> Parts:
+    found, own_tests = (digits(), 0) if config.images == DIGITS else named(config.images)
+    _check(config, found)
+    n = len(found.X) - own_tests
+    order = torch.randperm(n, generator=generator(config.seed, "split"))[: config.most]
+    cut = round(config.development_share * len(order))
+    test = torch.arange(n, len(found.X)) if own_tests else None
     X, y = torch.from_numpy(found.X), torch.from_numpy(found.y)
-    order = torch.randperm(len(X), generator=generator(config.seed, "split"))
-    n = round(config.train_share * len(X))
-    if n < FEWEST or len(X) <= n:
+    return Parts(X, y, len(found.class_names), order[:cut], order[cut:], test)
+
+
+def _check(config: Config, found: Images) -> None:
+    present = len(np.unique(found.y))
+    if present < 2:
+        raise ExperimentError(f"{config.images} has {present} class: a classifier takes two at least.")
+    if present < len(found.class_names):
         raise ExperimentError(
-            f"{config.images} has {len(X)} images, of which {n} would be for training and {len(X) - n} for testing: "
+            f"{config.images} has class numbers up to {len(found.class_names) - 1}, but images of {present} classes only: "
+            "number those from 0, y = numpy.unique(y, return_inverse=True)[1]."
+        )
+    if not found.X.std() > 0:
+        raise ExperimentError(f"All pixels of {config.images} are {found.X.flat[0]:g}: there is nothing to learn from.")
+
+
+def folds(config: Config, parts: Parts) -> Iterator[Task]:
+    """Every image of the development part is tested on once, by a network that was trained on the other folds."""
+    for k, held_out in enumerate(parts.development.chunk(config.folds)):
+        others = torch.cat([fold for j, fold in enumerate(parts.development.chunk(config.folds)) if j != k])
+        yield _task(config, parts, others, held_out)
+
+
+def task(config: Config, parts: Parts, seed: int) -> Task:
+    order = parts.rest[torch.randperm(len(parts.rest), generator=generator(config.seed, "split", seed))]
+    n = round(config.train_share * (len(parts.development) + len(parts.rest)))
+    test = order[n:] if parts.test is None else parts.test
+    return _task(config, parts, order[:n], test[: config.test_images], seed)
+
+
+def _task(config: Config, parts: Parts, train: Tensor, test: Tensor, seed: int = 0) -> Task:
+    if len(train) < FEWEST or not len(test):
+        raise ExperimentError(
+            f"{config.images} has {len(parts.X)} images, of which {len(train)} would be for training and {len(test)} for testing: "
             f"it takes {FEWEST} and one at least."
         )
-    train, test = order[:n], order[n : n + config.test_images]
+    X, y = parts.X, parts.y
     mean, deviation = X[train].mean(), X[train].std()
-    odd = foreign(X[test[: config.foreign_images]], generator(config.seed, "foreign"))
+    odd = foreign(X[test[: config.foreign_images]], generator(config.seed, "foreign", seed))
     return Task(
         (X[train] - mean) / deviation,
         y[train],
         (X[test] - mean) / deviation,
         y[test],
         {kind: (pixels - mean) / deviation for kind, pixels in odd.items()},
-        len(found.class_names),
+        parts.classes,
     )
 
 
@@ -72,18 +121,15 @@ def digits() -> Images:
     return Images(X, found.target.astype(np.int64), tuple(map(str, range(10))))
 
 
-def named(path: str) -> Images:
-    """An npz or a folder of classes, as ``vadam.data.images`` reads them, or the folder of CIFAR-10's binary version."""
+def named(path: str) -> tuple[Images, int]:
+    """An npz or a folder of classes, as ``vadam.data.images`` reads them, or the folder of CIFAR-10's binary version.
+
+    With the number of images at the end that the set itself keeps for testing.
+    """
     folder = Path(path).expanduser()
-    batches = sorted(folder.glob("*_batch*.bin")) if folder.is_dir() else []
     try:
-        return cifar_10(batches) if batches else images(folder)
+        if cifar.is_folder(folder):
+            return cifar.read(folder)
+        return images(folder), 0
     except (OSError, ValueError, ImportError) as error:
         raise ExperimentError(f"VADAM_IMAGES cannot be read: {error}.") from error
-
-
-def cifar_10(batches: list[Path]) -> Images:
-    """A record is the number of the class and 3 × 32 × 32 pixels."""
-    records = np.concatenate([np.fromfile(batch, dtype=np.uint8) for batch in batches]).reshape(-1, CIFAR_RECORD)
-    X = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / np.float32(255)
-    return Images(X, records[:, 0].astype(np.int64), tuple(map(str, range(10))))

@@ -11,7 +11,7 @@ from torch.optim.swa_utils import update_bn
 
 from vadam.baselines import MAP, DeepEnsemble, MCDropout
 from vadam.experiments.image.config import Config
-from vadam.experiments.image.methods import Settings, optimizer_of
+from vadam.experiments.image.methods import Data, Settings, optimizer_of
 from vadam.experiments.image.network import ResidualNetwork
 from vadam.experiments.randomness import generator
 from vadam.likelihoods import Categorical
@@ -65,11 +65,12 @@ def _train(
 ) -> Any | None:
     """The posterior of a method that has one. The rate falls to zero along a half cosine."""
     config, N = plan.config, len(X)
+    data = Data(N, config.temperature)
     draws, noise = _generator(plan, "order"), _generator(plan, "noise")
-    optimizer = optimizer_of(plan.method, plan.settings, model, N, noise)
+    optimizer = optimizer_of(plan.method, plan.settings, model, data, noise)
     if isinstance(optimizer, VariationalOptimizer):
         optimizer.attach(model)
-    steps = epochs * -(-N // config.batch_size)
+    steps = epochs * steps_of_a_pass(config, N)
     schedule = LambdaLR(optimizer, lambda t: (1 + math.cos(math.pi * t / steps)) / 2)
     likelihood = Categorical()
     model.train()
@@ -87,6 +88,10 @@ def _train(
     posterior = optimizer.posterior(model)
     optimizer.detach()
     return posterior
+
+
+def steps_of_a_pass(config: Config, N: int) -> int:
+    return -(-N // config.batch_size)
 
 
 def refresh_statistics(model: nn.Module, X: Tensor) -> None:
