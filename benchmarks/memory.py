@@ -3,7 +3,7 @@
     python -m benchmarks.memory [--out benchmarks/results/memory.json]
 
 Vectors per weight, of float32. "Kept" is counted: the bytes of all tensors in the optimizer's state (and of a model that doubles its
-weights, as stochastic layers do). "Peak" is measured: the high-water mark of a process that takes a few steps on 20 million weights in
+weights, as stochastic layers do). "Peak" is measured: the high-water mark of a process that takes a few steps on 5 million weights in
 five tensors, above that of a process that does the same with hardly any weights, without the weights and their gradients.
 """
 
@@ -21,7 +21,7 @@ from benchmarks.step import FAMILY
 from benchmarks.timing import write
 from vadam.experiments.cost.stochastic_layers import StochasticLinear
 
-WIDTH, TENSORS = 2000, 5
+WIDTH, TENSORS = 1000, 5
 WEIGHTS = TENSORS * WIDTH**2
 METHODS = ["Adam fused", "Adam foreach", "stochastic layers", "ivon-opt"]
 METHODS += [f"{name}{flags}" for name in ("Vadam", "Vprop", "VadaGrad", "BBVI", "IVON") for flags in ("", ", compiled")]
