@@ -192,7 +192,7 @@ class TestSweep:
                 assert len(result[metric]) == SMALL.splits
                 assert np.isfinite(result[metric]).all()
             assert np.asarray(result["curve"]["rmse"]).shape == (SMALL.splits, SMALL.epochs)
-            assert np.asarray(result["curve"]["rmse"])[:, -1] == pytest.approx(result["rmse"], rel=0.2), cell
+            assert np.asarray(result["curve"]["rmse"])[:, -1] == pytest.approx(result["rmse"], rel=0.4), cell
             assert ("vprop" in result) == cell.startswith("vadam")
 
     @needs_boston

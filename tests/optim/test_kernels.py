@@ -50,13 +50,16 @@ def test_goes_on_where_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) 
         return run
 
     plain = trained(BY_NAME["Vadam"])
-    kernels._compiled.cache_clear()
+    compiled = kernels._compiled, kernels._compiled_draw
+    for cached in compiled:
+        cached.cache_clear()
     monkeypatch.setattr(torch, "compile", broken)
     try:
         with pytest.warns(UserWarning, match="cannot be compiled here, so its steps are slower .*no C"):
             assert same(trained(BY_NAME["Vadam"], compile=True), plain)
     finally:
-        kernels._compiled.cache_clear()
+        for cached in compiled:
+            cached.cache_clear()
 
 
 @pytest.mark.parametrize("spec", MEAN_FIELD, ids=str)

@@ -158,9 +158,11 @@ def test_one_infinite_gradient_changes_nothing() -> None:
 
 
 _INTERRUPTED = """
-import _thread, threading, time
+import _thread, signal, threading, time
 import torch
 import vadam
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 
 w = torch.nn.Parameter(torch.ones(50_000))
 opt = vadam.Vadam([w], lr=0.0, num_data=1, prior_precision=1.0, compile=True)

@@ -115,11 +115,11 @@ def gradients(params: list[Tensor]) -> Grads:
 
 
 def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
-    """The mean of ``count`` values; a parameter that took no part in a sample has the value zero there."""
+    """The mean of ``count`` values, in the place of the mean so far; where a parameter took no part in a sample the value is zero."""
 
     def mean_of(p: Tensor) -> Tensor:
         if p in mean and p in new:
-            return mean[p] + (new[p] - mean[p]) / count
-        return mean[p] * (1 - 1 / count) if p in mean else new[p] / count
+            return mean[p].lerp_(new[p], 1 / count)
+        return mean[p].mul_(1 - 1 / count) if p in mean else new[p] / count
 
     return {p: mean_of(p) for p in {**mean, **new}}
