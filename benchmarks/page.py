@@ -116,6 +116,15 @@ def step_tables(record: dict[str, Any]) -> str:
         text += "\nMilliseconds by number of threads, 11.7 million weights:\n" + head("", *threads)
         for method in next(iter(threads.values())):
             text += row(method, *(f"{found[method]:.1f}" for found in threads.values()))
+    if "profile" in results:
+        text += (
+            "\nWhere the time of a step goes on one thread, milliseconds by Python's own profiler, which makes Python look slower than it "
+            "is. What lies above Adam on small networks is Python: many calls for each tensor, whatever its size.\n"
+        )
+        text += head("", *next(iter(next(iter(results["profile"].values())).values())))
+        for network, methods in results["profile"].items():
+            for method, found in methods.items():
+                text += row(f"{network}: {method}", *(f"{x:.2f}" if x < 1000 else f"{x:.0f}" for x in found.values()))
     return text + measured("step", record)
 
 

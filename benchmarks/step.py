@@ -1,6 +1,6 @@
 """What a training step costs, and the optimizer's own work in it, against Adam and peers, in one run.
 
-    python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work growth] [--out benchmarks/results/step.json]
+    python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work growth profile] [--out benchmarks/results/step.json]
 
 Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam.
 The work alone is what there is besides forward and backward: drawing weights, restoring the mean, updating, on the tensors of a
@@ -8,7 +8,10 @@ ResNet-18. Peers that are not installed are left out: pip install ivon-opt poste
 """
 
 import argparse
+import cProfile
+import json
 import os
+import pstats
 import statistics
 from collections.abc import Callable
 from functools import partial
@@ -312,19 +315,69 @@ def growth(repeats: int) -> dict[str, Any]:
     return results
 
 
+def profile(repeats: int) -> dict[str, Any]:
+    """Where the time of a step goes, on one thread, as Python's own profiler sees it; it makes Python itself look slower."""
+    results: dict[str, Any] = {}
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    for name in ("mlp", "residual, GroupNorm"):
+        for method in ("Adam fused", "Vadam, compiled", "VOGN, compiled"):
+            step = training(name, method)
+            for _ in range(10):
+                step()
+            profiler = cProfile.Profile()
+            profiler.enable()
+            for _ in range(10 * repeats):
+                step()
+            profiler.disable()
+            parts = dict.fromkeys(("torch's operators", "native loops", "Python of vadam", "other Python"), 0.0)
+            calls = 0
+            for (file, _, function), (_, count, own, _, _) in pstats.Stats(profiler).stats.items():  # type: ignore[attr-defined]
+                calls += count
+                parts[_part_of(file, function)] += 1000 * own / (10 * repeats)
+            found = {part: round(ms, 3) for part, ms in parts.items()} | {"calls": calls // (10 * repeats)}
+            results.setdefault(name, {})[method] = found
+            print(f"  {name}, {method}: {found}", flush=True)
+    torch.set_num_threads(before)
+    return results
+
+
+def _part_of(file: str, function: str) -> str:
+    if file.endswith("optim/threads.py"):
+        return "native loops"
+    if f"{os.sep}vadam{os.sep}" in file:
+        return "Python of vadam"
+    return "torch's operators" if file == "~" and ("torch" in function or "Tensor" in function) else "other Python"
+
+
+PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
+    "networks": networks,
+    "work": alone,
+    "growth": growth,
+    "profile": profile,
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument(
-        "--only", nargs="+", choices=["networks", "work", "growth"], default=["networks", "work", "growth"]
+        "--only",
+        nargs="+",
+        choices=list(PARTS),
+        default=list(PARTS),
+        help="parts that are not measured keep what is recorded",
     )
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/step.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    parts = {"networks": networks, "work": alone, "growth": growth}
-    chosen = {name: part for name, part in parts.items() if name in arguments.only}
-    results = {name: part(arguments.repeats) for name, part in chosen.items()}
+    before = json.loads(arguments.out.read_text())["results"] if arguments.out.exists() else {}
+    results = {
+        name: part(arguments.repeats) if name in arguments.only else before[name]
+        for name, part in PARTS.items()
+        if name in arguments.only or name in before
+    }
     write(arguments.out, results, threads=arguments.threads, repeats=arguments.repeats)
 
 
