@@ -115,7 +115,7 @@ class OnePosition:
 
     def squares(self, scale: float) -> Tensor:
         if self._squares is None or self._squares[0] != scale:
-            self._squares = scale, (self.z * self.z).mul_(scale)
+            self._squares = scale, self.z.square().mul_(scale)
         return self._squares[1]
 
 
@@ -138,7 +138,7 @@ class OuterOnce(Outer):
         self.at, self.input = at, a
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        return self.at.squares(scale).T @ (self.input * self.input)
+        return torch.mm(self.at.squares(scale).T, self.input.square())
 
 
 class Rows(Gradients):
