@@ -40,7 +40,7 @@ def figures(results: Results) -> "dict[str, Figure]":
             axes.locator_params(axis="x", integer=True)
             axes.grid()
         test.set_ylabel("nats a character")
-        train.legend(fontsize=7, loc="upper right")
+        figure.legend(*test.get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=4)
         low = min(test.get_ylim()[0], train.get_ylim()[0])
         high = max(_shown_at_most(run, what) for what in ("test", "train"))
         for axes in (test, train):
