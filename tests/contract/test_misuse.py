@@ -322,3 +322,21 @@ def test_score_closure_without_a_value_leaves_the_batch_out() -> None:
     assert opt.step(lambda: None) is None
     assert opt.skipped_steps == 1
     assert torch.equal(w, torch.ones(3))
+
+
+@pytest.mark.parametrize("scales", [(1e25,), (1.0, 1e25), (1e25, 1.0)], ids=str)
+def test_squares_that_overflow_are_refused(scales: tuple[float, ...]) -> None:
+    """Where the examples cancel in the gradient, in whichever sample."""
+    model, x = torch.nn.Linear(3, 1, bias=False), torch.tensor([[1.0], [-1.0]]).expand(2, 3)
+    opt = vadam.VOGN(model.parameters(), num_data=10, samples=len(scales)).attach(model)
+    before, left = model.weight.detach().clone(), iter(scales)
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        loss = next(left) * model(x).mean()
+        loss.backward()
+        return loss
+
+    with pytest.raises(FloatingPointError, match="the curvature of parameter"):
+        opt.step(closure)
+    assert torch.equal(model.weight, before)

@@ -279,7 +279,7 @@ class VariationalOptimizer(Ruled):
         if self._sample is None:
             return
         if self.records_curvature:
-            self._sample.norms = self._norms(gradients(list(self._trained())))
+            (self._sample.norms,) = self._norms(gradients(list(self._trained())))
         if self._held == "loop" and self.samples > 1:
             self._close_sample()
 
@@ -381,7 +381,7 @@ class VariationalOptimizer(Ruled):
         if (
             bad is None and not self.trains_points
         ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
-            bad, what = _not_finite(self._norms(h)), "curvature"
+            bad, what = _not_finite(self._estimate.norms_of_curvatures(h)), "curvature"
         if bad is None:
             self._apply(g, h, self._estimate.last)
         elif self.nonfinite == "skip":

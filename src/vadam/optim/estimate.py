@@ -20,7 +20,7 @@ Norms = dict[Tensor, float]
 
 
 class Estimate:
-    def __init__(self, degree: int, curvatures: Curvatures, norms: Callable[[Grads], Norms]) -> None:
+    def __init__(self, degree: int, curvatures: Curvatures, norms: Callable[..., list[Norms]]) -> None:
         self.count = 0
         self._degree, self._curvatures, self._norms_of = degree, curvatures, norms
         self.last: Sample | None = None  # the last that counts
@@ -29,6 +29,7 @@ class Estimate:
         self._before: Norms = {}  # norms of the gradients that ĥ belongs to
         self._now: Norms | None = None  # and as the update finds them
         self._settled = False  # whether they have been out of reach since
+        self._known: dict[Tensor, tuple[Tensor, float]] = {}  # curvatures that were recorded, and their norms
         self._left: list[GradientMark] = []
 
     @property
@@ -63,14 +64,19 @@ class Estimate:
         self.last = sample
         if captured is not None or self.count > 1:
             g = gradients(params)
-            now = None if captured is None or sample.norms is None else self._norms_of(g)
-            recorded = (captured or {}) if now is None else self._rescaled(captured or {}, sample.norms or {}, now)
+            now, recorded = None, captured or {}
+            if captured is not None and sample.norms is not None:
+                now, of_captured = self._norms_of(g, captured)
+                recorded = self._rescaled(captured, sample.norms, now)
+                self._known = {p: (x, of_captured[p]) for p, x in captured.items() if p in of_captured}
             h = {**self._curvatures(sample, g), **recorded}
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
                 p.grad = mean
             self._g = {}
-            self._now = now if self.count == 1 else None
+            if self.count > 1:
+                now, self._known = None, {}  # of this sample alone
+            self._now = now
             self._settled = settled
             if not settled:
                 self.expect_changes(params)
@@ -80,7 +86,7 @@ class Estimate:
     def expect_changes(self, params: list[Tensor]) -> None:
         """Before somebody may scale the gradients."""
         if self._h is not None:
-            self._before = self._norms_of(gradients(params)) if self._now is None else self._now
+            self._before = self._norms_of(gradients(params))[0] if self._now is None else self._now
         self._settled, self._now = False, None
 
     def curvatures(self, g: Grads) -> Grads:
@@ -93,8 +99,14 @@ class Estimate:
     def norms(self, g: Grads) -> Norms:
         """Of the gradients as the update finds them."""
         if self._now is None:
-            self._now = self._norms_of(g)
+            (self._now,) = self._norms_of(g)
         return self._now
+
+    def norms_of_curvatures(self, h: Grads) -> Norms:
+        """Those of what was recorded are known, if it has not been rescaled since."""
+        known = {p: self._known[p][1] for p, x in h.items() if p in self._known and self._known[p][0] is x}
+        rest = {p: x for p, x in h.items() if p not in known}
+        return known | self._norms_of(rest)[0] if rest else known
 
     def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
         """ĥ of gradients whose norms were ``before``."""

@@ -169,7 +169,7 @@ class FullVON(VariationalOptimizer):
     def _update(self, g: Grads, h: Grads) -> None:
         first = next(p for _, p in self._sampled())
         self._hessian = h.pop(first)
-        bent = all(map(math.isfinite, self._norms(g).values())) and not self._hessian.isfinite().all()
+        bent = all(map(math.isfinite, self._norms(g)[0].values())) and not self._hessian.isfinite().all()
         if bent and self.nonfinite == "skip":
             self._skip()
         elif bent:

@@ -185,10 +185,12 @@ class Ruled(Resumable):
         else:
             sample.perturb(shift, store_mean=self.store_mean)
 
-    def _norms(self, g: Grads) -> Norms:
-        """Of each gradient; a norm is finite only if the squares are."""
-        params = [p for p in g if g[p].numel()]
-        return dict(zip(params, engine(self.compile).norms([g[p].to(storage_dtype(p)) for p in params]), strict=True))
+    def _norms(self, *estimates: Grads) -> list[Norms]:
+        """Of each gradient or curvature, all in one call; a norm is finite only if the squares are."""
+        given = [[p for p, x in estimate.items() if x.numel()] for estimate in estimates]
+        tensors = [estimate[p] for estimate, params in zip(estimates, given, strict=True) for p in params]
+        norms = iter(engine(self.compile).norms([x.to(storage_dtype(x)) for x in tensors]))
+        return [{p: next(norms) for p in params} for params in given]
 
     def _noise(self, sample: Sample) -> Grads:
         """ε of a sample for each parameter, with its sign: a function of its seed."""

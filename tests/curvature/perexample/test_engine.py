@@ -521,3 +521,21 @@ def test_recurrent_layers_called_by_keyword_in_any_order():
 
     model, x, y = Cell(), torch.randn(N, 3), torch.randn(N)
     assert_same(squares(model, x, y), loop(model, loss_fn, x, y))
+
+
+def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, monkeypatch):
+    """One visit to a layer for both; the layers of this model are alone with their parameters."""
+    x, y = data
+    engine, visits = PerExampleSquares(model), []
+    monkeypatch.setattr(
+        engine, "_take_squares", lambda p, task, take=engine._take_squares: (visits.append(p), take(p, task))
+    )
+    for expected_visits in (4, 2, 2):
+        model.zero_grad()
+        visits.clear()
+        loss_fn(model(x), y).backward()
+        assert len(visits) == expected_visits
+        assert_same(engine.take(), loop(model, loss_fn, x, y))
+    model[0].bias.requires_grad_(False)
+    loss_fn(model(x), y).backward()
+    assert set(engine.take()) == {p for p in model.parameters() if p.requires_grad}

@@ -6,6 +6,7 @@ the parameter have reported.
 """
 
 import weakref
+from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -89,7 +90,12 @@ class PerExampleSquares:
         excluded = set(exclude)
         followed = self._followed(params, excluded)
         self._handles: list[Any] = []
-        for layer in layers_of(model, set(followed), sequence_first):
+        layers = list(layers_of(model, set(followed), sequence_first))
+        self._together = _always_together(layers)
+        self._ahead: dict[
+            nn.Parameter, int
+        ] = {}  # parameters that were done with another of their layer, and in which pass
+        for layer in layers:
             if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
             self._handles.append(layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True))
@@ -113,7 +119,15 @@ class PerExampleSquares:
 
     def discard(self) -> None:
         """Forgets what was collected, as after a forward or backward pass that failed."""
-        for state in (self._pending, self._passes, self._squares, self._last_pass, self._whole, self._left):
+        for state in (
+            self._pending,
+            self._passes,
+            self._squares,
+            self._last_pass,
+            self._whole,
+            self._left,
+            self._ahead,
+        ):
             state.clear()
 
     def remove(self) -> None:
@@ -204,18 +218,32 @@ class PerExampleSquares:
         if not self.recording:
             return
         task = torch._C._current_graph_task_id()
+        if self._ahead.pop(p, -1) != task:
+            self._take_squares(p, task)
+        self._left[p] = -1 if p.grad is None else p.grad._version
+
+    def _take_squares(self, p: nn.Parameter, task: int) -> None:
+        """Of a parameter, and of those that come with it."""
         calls = [call for call in self._pending.pop(p, ()) if call.task == task]
         if not calls:
             raise self._unaccounted(p)
+        audited = self._unaudited.isdisjoint(
+            self._together.get(p, ())
+        )  # that takes the gradients, which are not all there yet
+        together = [q for q in self._together.get(p, ()) if audited and q.requires_grad and q in self._pending]
         self.recording = False  # a rule may run its layer again
         try:
             with full_precision(p.device.type):
-                self._add_squares(p, calls)
+                for q in (p, *together):
+                    self._add_squares(q, calls)
         finally:
             self.recording = True
-        self._left[p] = -1 if p.grad is None else p.grad._version
+        for q in together:
+            self._pending.pop(q)
+            self._ahead[q], self._left[q] = task, -1
         for call in calls:
-            call.done_with(p)
+            for q in (p, *together):
+                call.done_with(q)
 
     def _add_squares(self, p: nn.Parameter, calls: list[Call]) -> None:
         uses = [(call, use) for call in calls for use in call.gradients(p)]
@@ -268,6 +296,13 @@ class PerExampleSquares:
             "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
             f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
         )
+
+
+def _always_together(layers: list[Layer]) -> dict[nn.Parameter, list[nn.Parameter]]:
+    """The other parameters of a layer that uses all of them in every call, and shares none: one has its gradient when all have."""
+    owners = Counter(p for layer in layers for p in layer.params.values())
+    alone = [layer for layer in layers if not layer.replays and all(owners[p] == 1 for p in layer.params.values())]
+    return {p: [q for q in layer.params.values() if q is not p] for layer in alone for p in layer.params.values()}
 
 
 def is_rounded(outputs: list[Tensor]) -> bool:
