@@ -102,9 +102,8 @@ class PerExampleSquares:
         for name, module in model.named_modules():
             if isinstance(module, BATCH_NORMS) and not set(module.parameters()) & {*followed, *excluded}:
                 self._handles.append(module.register_forward_hook(Hook(self._mixes, name)))
-        self._handles += [p.register_hook(Hook(self._accumulates, p)) for p in followed]
         self._handles += [p.register_post_accumulate_grad_hook(Hook(self._accumulated)) for p in followed]
-        self._unaudited = set(followed)
+        self._audits = {p: p.register_hook(Hook(self._accumulates, p)) for p in followed}
 
     def take(self) -> dict[nn.Parameter, Tensor]:
         """ĥ of every parameter that took part since the last ``take`` or ``discard``, and a fresh start."""
@@ -132,9 +131,10 @@ class PerExampleSquares:
 
     def remove(self) -> None:
         """Takes the hooks off the model."""
-        for handle in self._handles:
+        for handle in (*self._handles, *self._audits.values()):
             handle.remove()
         self._handles.clear()
+        self._audits.clear()
         self.discard()
 
     def _followed(self, params: Iterable[nn.Parameter] | None, excluded: set[nn.Parameter]) -> list[nn.Parameter]:
@@ -191,20 +191,22 @@ class PerExampleSquares:
         if call.spent:
             raise RuntimeError("backward() ran through one graph a second time: add the losses up and call it once")
         task = torch._C._current_graph_task_id()
+        if self._squares and self._looked_in != task:
+            self._looked_in = task
+            if all(self._was_cleared(p) for p in self._squares):
+                self._forget_earlier()
         for p in call.layer.params.values():
             self._pending.setdefault(p, {})[call] = None
         call.receive(output, grad.reshape(shape), task)
 
     def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
-        if not self.recording:
-            return
-        if p in self._unaudited:
+        if self.recording:
             self._whole[p] = grad
-        if self._squares and self._looked_in != (task := torch._C._current_graph_task_id()):
-            self._looked_in = task
-            if all(self._was_cleared(q) for q in self._squares):
-                for state in (self._passes, self._squares, self._last_pass, self._left):
-                    state.clear()
+
+    def _forget_earlier(self) -> None:
+        """All passes but the one that is under way."""
+        for state in (self._passes, self._squares, self._last_pass, self._left):
+            state.clear()
 
     def _was_cleared(self, p: nn.Parameter) -> bool:
         """Whether the gradient whose squares are here is gone: somebody has left its minibatch out."""
@@ -227,10 +229,11 @@ class PerExampleSquares:
         calls = [call for call in self._pending.pop(p, ()) if call.task == task]
         if not calls:
             raise self._unaccounted(p)
-        audited = self._unaudited.isdisjoint(
-            self._together.get(p, ())
-        )  # that takes the gradients, which are not all there yet
-        together = [q for q in self._together.get(p, ()) if audited and q.requires_grad and q in self._pending]
+        others = self._together.get(p, ())
+        audited = not any(
+            q in self._audits for q in others
+        )  # an audit takes the gradients, which are not all there yet
+        together = [q for q in others if audited and q.requires_grad and q in self._pending]
         self.recording = False  # a rule may run its layer again
         try:
             with full_precision(p.device.type):
@@ -254,7 +257,7 @@ class PerExampleSquares:
         first_size, _ = next(iter(self._passes.values()))
         scale = examples**2 / first_size  # so that a single backward pass needs no correction in ``take``
         squares = gradients.sum_of_squares(scale)
-        if p in self._unaudited:
+        if p in self._audits:
             spread = (squares.sum() / scale).sqrt()
             self._audit(p, gradients.total(), tolerance=ACCOUNTED * spread + sum(call.rounding() for call in calls))
         self._squares[p] = self._squares[p].add_(squares) if p in self._squares else squares
@@ -286,7 +289,7 @@ class PerExampleSquares:
             return
         if (whole - accounted).norm() > ACCOUNTED * whole.norm() + tolerance:
             raise self._unaccounted(p)
-        self._unaudited.remove(p)
+        self._audits.pop(p).remove()
         self._whole.pop(p)
 
     def _unaccounted(self, p: nn.Parameter) -> RuntimeError:
