@@ -90,7 +90,7 @@ def _as_if_paper(folder: Path, experiment: Experiment) -> None:
     manifest = json.loads((folder / "smoke-text" / "manifest.json").read_text())
     old = manifest["config_hash"]
     (folder / "smoke-text").rename(folder / "paper-text")
-    manifest |= {"preset": "paper", "config_hash": config.fingerprint}
+    manifest |= {"preset": "paper", "config": config.as_dict(), "config_hash": config.fingerprint}
     (folder / "paper-text" / "manifest.json").write_text(json.dumps(manifest))
     rows = folder / "paper-text" / "rows.jsonl"
     rows.write_text(rows.read_text().replace(old, config.fingerprint))
