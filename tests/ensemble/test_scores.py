@@ -20,7 +20,7 @@ def trained(likelihood="gaussian", outputs=1, method=None, **setting):
         for e in range(2)
     ]
     method = method or Vadam(lr=0.05, betas=(0.9, 0.99), samples=2)
-    training = train(members, MLP(2, 6, outputs), method, likelihood=likelihood, epochs=20, batch_size=8, **setting)
+    training = train(members, MLP(2, 6, outputs), method, likelihood=likelihood, epochs=60, batch_size=8, **setting)
     return training, members
 
 
@@ -67,7 +67,7 @@ def test_classes(likelihood, outputs):
         assert training.scores["accuracy"][e].item() == pytest.approx((label == y).double().mean().item())
         pointwise = (log_p.logsumexp(0) - math.log(100)).mean()
         assert training.scores["log_likelihood"][e].item() == pytest.approx(pointwise.item(), rel=1e-6)
-        assert training.scores["accuracy"][e] > 0.45  # chance is a third or a half
+        assert training.scores["accuracy"][e] > 0.6
 
 
 def test_epochs_have_their_own_samples():

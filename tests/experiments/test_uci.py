@@ -27,7 +27,9 @@ from vadam.experiments.uci.config import Config, preset
 from vadam.experiments.uci.run import cells
 
 UCI = find("table1")
-SMALL = replace(preset("smoke", "authors"), sets=("boston",), methods=("vadam", "bbvi"), trials=4, startup=2)
+SMALL = replace(
+    preset("smoke", "authors"), sets=("boston",), methods=("vadam", "bbvi"), trials=4, startup=2, evaluation_samples=100
+)
 needs_boston = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
 
 
@@ -192,7 +194,7 @@ class TestSweep:
                 assert len(result[metric]) == SMALL.splits
                 assert np.isfinite(result[metric]).all()
             assert np.asarray(result["curve"]["rmse"]).shape == (SMALL.splits, SMALL.epochs)
-            assert np.asarray(result["curve"]["rmse"])[:, -1] == pytest.approx(result["rmse"], rel=0.4), cell
+            assert np.asarray(result["curve"]["rmse"])[:, -1] == pytest.approx(result["rmse"], rel=0.2), cell
             assert ("vprop" in result) == cell.startswith("vadam")
 
     @needs_boston

@@ -6,7 +6,6 @@ method. Everything else, the three ways of use and the promises that hold in eac
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -19,7 +18,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks
 from vadam.optim.attach import Attachment, in_backward
 from vadam.optim.distributed import inside_replica, mean_over, replicas_of, seed_of_this_rank
-from vadam.optim.estimate import Estimate, Grads, Norms, gradients
+from vadam.optim.estimate import Estimate, Grads, gradients, mean_of_losses, not_finite
 from vadam.optim.noise import draw_seed
 from vadam.optim.ruled import Ruled
 from vadam.optim.sample import Sample, storage_dtype
@@ -172,7 +171,7 @@ class VariationalOptimizer(Ruled):
             for left in reversed(range(self.samples)):
                 with self._sampling("closure", restore=left > 0) as sample, torch.enable_grad():
                     losses.append(self._evaluate(closure))
-            mean_loss = _mean(losses)
+            mean_loss = mean_of_losses(losses)
             if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
                 return self._skip()
             grads = gradients(params)
@@ -376,12 +375,11 @@ class VariationalOptimizer(Ruled):
                     f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, call "
                     f"opt.attach(model) again"
                 )
-        bad = _not_finite(self._estimate.norms(g))
-        what = "gradient"
+        bad, what = not_finite(self._estimate.norms(g)), "gradient"
         if (
             bad is None and not self.trains_points
         ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
-            bad, what = _not_finite(self._estimate.norms_of_curvatures(h)), "curvature"
+            bad, what = not_finite(self._estimate.norms_of_curvatures(h)), "curvature"
         if bad is None:
             self._apply(g, h, self._estimate.last)
         elif self.nonfinite == "skip":
@@ -428,20 +426,3 @@ class VariationalOptimizer(Ruled):
 
     def _name(self, p: Tensor) -> str:
         return f"parameter {names(self)[id(p)]!r} of shape {tuple(p.shape)}"
-
-
-def _not_finite(norms: Norms) -> Tensor | None:
-    return next((p for p, norm in norms.items() if not math.isfinite(norm)), None)
-
-
-def _mean(losses: list[Any]) -> Any:
-    """The mean of what the closure returned; None if it returned None."""
-    if any(loss is None for loss in losses):
-        return None
-    if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
-        raise TypeError(
-            f"the closure returned a {type(losses[0]).__name__}: it must return the loss, a number or a tensor"
-        )
-    if isinstance(losses[0], Tensor):
-        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
-    return sum(losses) / len(losses)

@@ -8,8 +8,11 @@ norm clipping act on ĥ as they would have acted on the loss.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from vadam.optim.sample import GradientMark, Sample
@@ -135,3 +138,20 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
         return mean[p].mul_(1 - 1 / count) if p in mean else new[p] / count
 
     return {p: mean_of(p) for p in {**mean, **new}}
+
+
+def not_finite(norms: Norms) -> Tensor | None:
+    return next((p for p, norm in norms.items() if not math.isfinite(norm)), None)
+
+
+def mean_of_losses(losses: list[Any]) -> Any:
+    """The mean of what the closure returned; None if it returned None."""
+    if any(loss is None for loss in losses):
+        return None
+    if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
+        raise TypeError(
+            f"the closure returned a {type(losses[0]).__name__}: it must return the loss, a number or a tensor"
+        )
+    if isinstance(losses[0], Tensor):
+        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
+    return sum(losses) / len(losses)

@@ -62,7 +62,8 @@ class PerExampleSquares:
     pass checks that the layers account for the whole gradient. Examples lie on the first axis of every layer's input;
     on the second, in inputs [T, B, ...], inside torch's transformers and recurrent layers with ``batch_first=False``,
     and in all layers with ``sequence_first=True``; a model that has both kinds says which the others are. Something
-    looked up once for all examples, as positions often are, has no gradient per example: expand it to all examples before the layer.
+    looked up once for all examples, as positions often are, has no gradient per example: expand it to all of them
+    before the layer.
 
     Weights may change in place between backward passes: nothing of them is kept. A forward pass without gradients, or
     while ``recording`` is False, leaves no trace. A copied or unpickled model does not report to the engine.
@@ -83,18 +84,15 @@ class PerExampleSquares:
         self._squares: dict[nn.Parameter, Tensor] = {}
         self._last_pass: dict[nn.Parameter, int] = {}
         self._whole: dict[nn.Parameter, Tensor] = {}  # gradients that are to be accounted for
-        self._left: dict[
-            nn.Parameter, int
-        ] = {}  # how often the gradients had been written to when their squares were taken
-        self._looked_in = -1  # the last backward pass that looked whether they have been cleared since
+        # How often gradients had been written to when their squares were taken, and the last pass that looked for cleared ones.
+        self._left: dict[nn.Parameter, int] = {}
+        self._looked_in = -1
         excluded = set(exclude)
         followed = self._followed(params, excluded)
         self._handles: list[Any] = []
         layers = list(layers_of(model, set(followed), sequence_first))
         self._together = _always_together(layers)
-        self._ahead: dict[
-            nn.Parameter, int
-        ] = {}  # parameters that were done with another of their layer, and in which pass
+        self._ahead: dict[nn.Parameter, int] = {}  # done with another parameter of their layer, and in which pass
         for layer in layers:
             if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
@@ -118,15 +116,8 @@ class PerExampleSquares:
 
     def discard(self) -> None:
         """Forgets what was collected, as after a forward or backward pass that failed."""
-        for state in (
-            self._pending,
-            self._passes,
-            self._squares,
-            self._last_pass,
-            self._whole,
-            self._left,
-            self._ahead,
-        ):
+        self._forget_passes()
+        for state in (self._pending, self._whole, self._ahead):
             state.clear()
 
     def remove(self) -> None:
@@ -194,7 +185,7 @@ class PerExampleSquares:
         if self._squares and self._looked_in != task:
             self._looked_in = task
             if all(self._was_cleared(p) for p in self._squares):
-                self._forget_earlier()
+                self._forget_passes()
         for p in call.layer.params.values():
             self._pending.setdefault(p, {})[call] = None
         call.receive(output, grad.reshape(shape), task)
@@ -203,8 +194,8 @@ class PerExampleSquares:
         if self.recording:
             self._whole[p] = grad
 
-    def _forget_earlier(self) -> None:
-        """All passes but the one that is under way."""
+    def _forget_passes(self) -> None:
+        """Those that have been; of one that is under way, its calls stay."""
         for state in (self._passes, self._squares, self._last_pass, self._left):
             state.clear()
 
@@ -230,9 +221,7 @@ class PerExampleSquares:
         if not calls:
             raise self._unaccounted(p)
         others = self._together.get(p, ())
-        audited = not any(
-            q in self._audits for q in others
-        )  # an audit takes the gradients, which are not all there yet
+        audited = not any(q in self._audits for q in others)  # an audit takes gradients, which are not all there yet
         together = [q for q in others if audited and q.requires_grad and q in self._pending]
         self.recording = False  # a rule may run its layer again
         try:

@@ -72,7 +72,7 @@ class Explicit(Gradients):
         return self.z.sum((0, 1))
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        c = self.z.sum(1) if self.z.shape[1] > 1 else self.z.squeeze(1)
+        c = self.of(slice(None))
         return (c * c).sum(0).mul_(scale)
 
 
