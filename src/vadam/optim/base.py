@@ -122,7 +122,7 @@ class VariationalOptimizer(Ruled):
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
             if self._amp_found_overflow():
                 return self._skip()
-            grads = gradients(list(self._trained()))
+            grads = gradients(self._trained())
             if not grads:
                 raise RuntimeError("step() without a gradient: call backward() first")
             if not self._estimate.count and self._is_asked_for_its_state(grads):
@@ -162,7 +162,7 @@ class VariationalOptimizer(Ruled):
         self.eval()
         if self._interrupted is None or not self._interrupted.has_new_gradient():
             self._forget()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
-        params = list(self._trained())
+        params = self._trained()
         if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
             self._base = {p: g.clone() for p, g in gradients(params).items()}
         losses = []
@@ -278,7 +278,7 @@ class VariationalOptimizer(Ruled):
         if self._sample is None:
             return
         if self.records_curvature:
-            (self._sample.norms,) = self._norms(gradients(list(self._trained())))
+            (self._sample.norms,) = self._norms(gradients(self._trained()))
         if self._held == "loop" and self.samples > 1:
             self._close_sample()
 
@@ -318,7 +318,7 @@ class VariationalOptimizer(Ruled):
         else:
             seed, sign = seed_of_this_rank(draw_seed(self.generator)), 1.0
             self._unpaired_seed = seed
-        trained = list(self._trained())
+        trained = self._trained()
         self._estimate.make_room(trained, self._base)
         return Sample(seed, sign, self._pieces(self._sampled()), trained, unpaired)
 
@@ -330,8 +330,8 @@ class VariationalOptimizer(Ruled):
             sample.restore()
         self._held, self._sample = None, None
         captured = self._over_ranks(self._captured(sample))
-        settled = how == "closure" or not restore  # until the update, or the next sample, the gradients are ours
-        counts = self._estimate.add(sample, list(self._trained()), captured, settled=settled)
+        settled = how == "closure" or not restore
+        counts = self._estimate.add(sample, self._trained(), captured, settled=settled, last=not restore)
         self._from_loop = self._from_loop or how == "loop"
         if not counts and how == "context":
             self._unpaired_seed = sample.unpaired_before
@@ -368,8 +368,8 @@ class VariationalOptimizer(Ruled):
 
     def _update(self, g: Grads, h: Grads) -> None:
         """Check the estimates, then apply the rule. On an error nothing has changed."""
-        for group, p in self._grouped():
-            if p in g and p not in h and not (self.trains_points or group["deterministic"]):
+        for group, p in self._grouped() if not self.trains_points else ():
+            if p in g and p not in h and not group["deterministic"]:
                 raise RuntimeError(
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
                     f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, call "
@@ -409,8 +409,8 @@ class VariationalOptimizer(Ruled):
         if found is not None and bool(found):
             return True
         if scale is not None:
-            self._estimate.expect_changes(list(self._trained()))
-            for p in gradients(list(self._trained())):
+            self._estimate.expect_changes(self._trained())
+            for p in gradients(self._trained()):
                 p.grad.div_(scale)  # type: ignore[union-attr]
         return False
 

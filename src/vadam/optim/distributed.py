@@ -17,6 +17,8 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
+PLAIN = (Tensor, nn.Parameter)  # whatever else calls itself a tensor may not lie in memory as one
+
 
 def several_ranks() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
@@ -51,7 +53,7 @@ def sharded_like(p: Tensor, shard: Tensor) -> Tensor:
 
 
 def is_sharded(x: Tensor) -> bool:
-    return hasattr(x, "device_mesh")
+    return type(x) not in PLAIN and hasattr(x, "device_mesh")
 
 
 def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:

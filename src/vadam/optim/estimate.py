@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.optim.sample import GradientMark, Sample
+from vadam.optim.sample import GradientMarks, Sample
 
 Grads = dict[Tensor, Tensor]
 Curvatures = Callable[[Sample, Grads], Grads]
@@ -33,7 +33,7 @@ class Estimate:
         self._now: Norms | None = None  # and as the update finds them
         self._settled = False  # whether they have been out of reach since
         self._known: dict[Tensor, tuple[Tensor, float]] = {}  # curvatures that were recorded, and their norms
-        self._left: list[GradientMark] = []
+        self._left: GradientMarks | None = None
 
     @property
     def has_curvatures(self) -> bool:
@@ -42,7 +42,7 @@ class Estimate:
 
     def make_room(self, params: list[Tensor], base: Grads) -> None:
         """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
-        if self.last is not None and self._cleared():
+        if self._left is not None and self._left.all_are_cleared():  # for a step that was never taken
             self.__init__(self._degree, self._curvatures, self._norms_of)  # type: ignore[misc]
         if self.last is None:
             return
@@ -58,8 +58,11 @@ class Estimate:
             p.grad = g
         self._g = {}
 
-    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None, *, settled: bool = False) -> bool:
-        """After a sample: whether it counts. ``captured`` is what was recorded of its ĥ during the backward pass."""
+    def add(self, sample: Sample, params: list[Tensor], captured: Grads | None, *, settled: bool, last: bool) -> bool:
+        """After a sample: whether it counts. ``captured`` is what was recorded of its ĥ during the backward pass.
+
+        ``settled``: until the update, or the next sample, nobody else has the gradients; ``last``: the update follows at once.
+        """
         if not sample.has_new_gradient():
             self.put_back()
             return False
@@ -83,7 +86,7 @@ class Estimate:
             self._settled = settled
             if not settled:
                 self.expect_changes(params)
-        self._left = [GradientMark(p) for p in params]
+        self._left = None if last else GradientMarks(params)
         return True
 
     def expect_changes(self, params: list[Tensor]) -> None:
@@ -115,11 +118,6 @@ class Estimate:
         """ĥ of gradients whose norms were ``before``."""
         factor = {p: norm / before[p] for p, norm in now.items() if before.get(p, 0.0) > 0}
         return {p: x if factor.get(p, 1.0) == 1 else x * factor[p] ** self._degree for p, x in h.items()}
-
-    def _cleared(self) -> bool:
-        """Whether the user has cleared the gradients since the last sample, for a step that was never taken."""
-        grads = [(mark, mark.p.grad) for mark in self._left]
-        return all(g is None or (mark.is_outdated() and not g.any()) for mark, g in grads)
 
 
 def gradients(params: list[Tensor]) -> Grads:

@@ -20,14 +20,13 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from vadam.optim import native_math, native_noise, threads
-from vadam.optim.distributed import is_sharded, local
+from vadam.optim.distributed import PLAIN, is_sharded, local
 from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Task, names_of
 from vadam.optim.noise import BLOCK, TILE
 from vadam.optim.pieces import Piece, Slot
 from vadam.optim.tracing import is_arithmetic, loop
 
 TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
-PLAIN = (Tensor, torch.nn.Parameter)  # whatever else calls itself a tensor may not lie in memory as one
 HEAD, ROW = 4, 6  # words of the table: of its head, and of each row
 
 _is_arithmetic = cache(is_arithmetic)
@@ -59,7 +58,7 @@ class Native:
         self.otherwise = otherwise
 
     def takes(self, piece: Piece) -> bool:
-        return self._can_do(piece) and all(map(_is_plain, piece.params))
+        return self._can_do(piece) and None not in _places(piece, piece.params)
 
     def _can_do(self, piece: Piece) -> bool:
         single = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
@@ -82,15 +81,16 @@ class Native:
                     increment_version(task.writes[0])  # so that autograd knows
 
     def norms(self, tensors: Sequence[Tensor]) -> list[float]:
-        if not all(_is_plain(x) and x.device.type == "cpu" for x in tensors):
+        places = [_place(x) for x in tensors]
+        if None in places or not all(x.device.type == "cpu" for x in tensors):
             return self.otherwise.norms(tensors)
         sizes = [x.numel() for x in tensors]
         first = [0, *accumulate(-(-size // TILE) for size in sizes)]
         squares = np.empty(first[-1])
-        rows = [word for row in zip(first, sizes, (x.data_ptr() for x in tensors), strict=False) for word in row]
+        rows = [word for row in zip(first, sizes, places, strict=False) for word in row]
         table = np.array([len(sizes), first[-1], squares.ctypes.data, 0, *rows], dtype=np.int64)
         _squares()(table.ctypes.data, _threads_for(first[-1]))
-        return [math.sqrt(x) for x in np.add.reduceat(squares, first[:-1])]
+        return np.sqrt(np.add.reduceat(squares, first[:-1])).tolist()
 
 
 def _signature(task: Task, seed: int | None) -> Signature:
@@ -173,21 +173,22 @@ class Call:
 
     def _add(self, addresses: list[int], slot: Slot, task: Task) -> None:
         """Of each parameter's part of a slot; what is not plain memory in single precision is copied, and copied back."""
-        bounds = task.piece.bounds
+        piece = task.piece
         if isinstance(slot, Tensor):
-            _check_size(slot, bounds[-1], task)
+            _check_size(slot, piece.size, piece)
             base = slot.data_ptr()
-            addresses += [base + 4 * bound for bound in bounds[:-1]]
+            addresses += [base + 4 * bound for bound in piece.bounds[:-1]]
             return
-        for k, x in enumerate(slot):
-            if not _is_plain(x):
-                shard = local(x.detach())
-                x = torch.empty(shard.shape, dtype=torch.float32, device="cpu").copy_(shard)
-                self._kept.append(x)
-                if any(slot is target for target in task.writes):
-                    self._copies.append((shard, x))
-            _check_size(x, bounds[k + 1] - bounds[k], task)
-            addresses.append(x.data_ptr())
+        places = _places(piece, slot)
+        for k in [k for k, place in enumerate(places) if place is None]:
+            shard = local(slot[k].detach())
+            copy = torch.empty(shard.shape, dtype=torch.float32, device="cpu").copy_(shard)
+            _check_size(copy, piece.sizes[k], piece)
+            self._kept.append(copy)
+            if any(slot is target for target in task.writes):
+                self._copies.append((shard, copy))
+            places[k] = copy.data_ptr()
+        addresses += cast(list[int], places)
 
     def write_back(self) -> None:
         for target, x in self._copies:
@@ -198,16 +199,33 @@ def _threads_for(tiles: int) -> int:
     return max(1, min(torch.get_num_threads(), tiles // TILES_OF_A_THREAD))
 
 
-def _is_plain(x: Tensor) -> bool:
-    """Whether it lies in memory as it is: in single precision, in order, not negated or zero by a flag."""
-    lies = x.dtype == torch.float32 and x.is_contiguous() and type(x) in PLAIN and not x.is_neg()
-    return lies and (x.data_ptr() != 0 or not x.numel())
+def _place(x: Tensor) -> int | None:
+    """Where it lies in memory, if it lies there as it is: in single precision, in order, not negated or zero by a flag."""
+    if x.dtype is torch.float32 and type(x) in PLAIN and x.is_contiguous() and not x.is_neg():
+        place = x.data_ptr()
+        return place if place or not x.numel() else None
+    return None
 
 
-def _check_size(x: Tensor, size: int, task: Task) -> None:
+def _places(piece: Piece, slot: Sequence[Tensor]) -> list[int | None]:
+    """Of each parameter's part of a slot. Parameters and states are as they were found last, as long as they lie where they lay."""
+    known = piece.places.get(id(slot))
+    if known is not None and known[1] == [x.data_ptr() for x in slot]:
+        return [*known[1]]
+    places = [_place(x) for x in slot]
+    for x, place, size in zip(slot, places, piece.sizes, strict=True):
+        if place is not None and x.numel() != size:
+            _check_size(x, size, piece)
+    stays = slot is piece.params or (piece.stored is not None and any(slot is x for x in piece.stored.vectors))
+    if stays and None not in places:
+        piece.places[id(slot)] = slot, cast(list[int], places)
+    return places
+
+
+def _check_size(x: Tensor, size: int, piece: Piece) -> None:
     """A loop in native code does not notice where an array ends."""
     if x.numel() != size:
-        shapes = [tuple(p.shape) for p in task.piece.params]
+        shapes = [tuple(p.shape) for p in piece.params]
         raise RuntimeError(
             f"a tensor of {x.numel()} numbers belongs to {size} weights, of parameters of shapes {shapes}: was a parameter given other "
             f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"

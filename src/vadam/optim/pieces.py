@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -30,12 +31,17 @@ class Piece:
         self.group, self.params, self.rule, self.numbers = group, params, rule, numbers
         self.dtype = storage_dtype(params[0])
         self.layouts: dict[Any, Any] = {}  # of native tables
-        self.marks: list[tuple[int, int]] = []  # of the tensors that ``numbers`` were read from
+        self.places: dict[int, tuple[Slot, list[int]]] = {}  # where the tensors of slots that stay were found in memory
+        self.stored: Stored | None = None
 
     @cached_property
     def bounds(self) -> list[int]:
         """Where each parameter begins when they are laid end to end, and where the last one ends."""
         return [0, *accumulate(local(p).numel() for p in self.params)]
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        return [high - low for low, high in pairwise(self.bounds)]
 
     @property
     def size(self) -> int:
@@ -65,6 +71,42 @@ class Piece:
     def split(self, vector: Tensor) -> list[Tensor]:
         shards = [local(p) for p in self.params]
         return [x.view(p.shape) for x, p in zip(vector.split([p.numel() for p in shards]), shards, strict=True)]
+
+
+class Stored:
+    """What an optimizer's state holds of a piece's parameters: the vectors of the rule, and the numbers in which they agree."""
+
+    def __init__(self, states: list[dict[str, Tensor]], vectors: Sequence[str], numbers: Sequence[str]) -> None:
+        tensors = [[state[name] for state in states] for name in (*vectors, *numbers)]
+        self._kept = states, tensors  # alive, so that their ids are theirs
+        self._states = [id(state) for state in states]
+        self._tensors = [
+            (name, [id(x) for x in slot]) for name, slot in zip((*vectors, *numbers), tensors, strict=True)
+        ]
+        self.vectors: list[Slot] = tensors[: len(vectors)]  # type: ignore[assignment]
+        self._cells = [
+            (name, [_cell(x) for x in slot]) for name, slot in zip(numbers, tensors[len(vectors) :], strict=True)
+        ]
+
+    def is_found_in(self, states: list[dict[str, Tensor]], numbers: dict[str, float]) -> bool:
+        """Whether the same tensors are still there, with these numbers."""
+        if [id(state) for state in states] != self._states:
+            return False
+        for name, tensors in self._tensors:
+            if [id(state.get(name)) for state in states] != tensors:
+                return False
+        return all([cell.item() for cell in cells].count(numbers[name]) == len(cells) for name, cells in self._cells)
+
+    def write(self, numbers: dict[str, float]) -> None:
+        for name, cells in self._cells:
+            value = numbers[name]
+            for cell in cells:
+                cell.fill(value) if isinstance(cell, np.ndarray) else cell.fill_(value)
+
+
+def _cell(x: Tensor) -> Tensor | np.ndarray:
+    """A number of the state, where it can be read and written fast if possible."""
+    return x.detach().numpy() if type(x) is Tensor and x.device.type == "cpu" else x
 
 
 def _is_view(vector: Tensor, x: Tensor) -> bool:

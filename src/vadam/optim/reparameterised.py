@@ -34,7 +34,7 @@ class Reparameterised(VariationalOptimizer):
                 g = [grads[p] if p in grads else torch.zeros_like(p) for p in piece.params]
                 products = torch.empty(piece.size, dtype=piece.dtype, device=piece.params[0].device)
                 numbers = [*self._precision_letters(piece), sample.sign]
-                tasks.append(Task(piece, [g, *self._vectors(piece)], [products], numbers, i))
+                tasks.append(Task(piece, [g, *self._stored(piece).vectors], [products], numbers, i))
                 split = zip(piece.params, piece.split(products), strict=True)
                 h |= {p: sharded_like(p, x) for p, x in split if p in grads}
         engine(self.compile)(reparameterise, tasks, sample.seed)

@@ -32,7 +32,7 @@ from vadam.optim.kernels import (
 )
 from vadam.optim.native import engine
 from vadam.optim.noise import blocks
-from vadam.optim.pieces import Group, Piece, Slot, pack
+from vadam.optim.pieces import Group, Piece, Slot, Stored, pack
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Sample, storage_dtype
 
@@ -77,8 +77,8 @@ class Ruled(Resumable):
     def _all(self) -> Iterator[Tensor]:
         return (p for _, p in self._grouped())
 
-    def _trained(self) -> Iterator[Tensor]:
-        return (p for p in self._all() if p.requires_grad)
+    def _trained(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"] if p.requires_grad]
 
     def _sampled(self) -> Iterator[tuple[Group, Tensor]]:
         return ((g, p) for g in self.param_groups if not g["deterministic"] for p in g["params"] if p.requires_grad)
@@ -105,8 +105,9 @@ class Ruled(Resumable):
 
     def _pieces(self, weights: Iterable[tuple[Group, Tensor]]) -> list[Piece]:
         """The weights as pieces: those of the last time, if nothing about them has changed."""
-        weights = list(weights)
-        which = tuple(x for group, p in weights for x in (id(group), id(p), p.dtype, p.device, p.shape))
+        if not (weights := list(weights)):
+            return []
+        which = tuple(x for group, p in weights for x in (id(group), id(p), p.dtype, p.device, p.numel()))
         packed: dict[Any, list[Piece]] = self.__dict__.setdefault("_packed", {})
         if which in packed and all(self._is_current(piece) for piece in packed[which]):
             return packed[which]
@@ -116,37 +117,28 @@ class Ruled(Resumable):
             group = weights_of_group[0][0]
             rule = self._language(group).rule
             pieces += pack(group, rule, [(p, self._numbers(group, p, rule)) for _, p in weights_of_group])
-        for piece in pieces:
-            piece.marks = self._marks(piece)
         if len(packed) > 8:
             packed.clear()
         packed[which] = pieces
         return pieces
 
     def _is_current(self, piece: Piece) -> bool:
-        return piece.marks == self._marks(piece) and piece.rule is self._language(piece.group).rule
-
-    def _marks(self, piece: Piece) -> list[tuple[int, int]]:
-        """Which tensors hold the numbers of the states, and how often they have been written to."""
-        states = [self.state.get(p, {}) for p in piece.params]
-        stored = [state.get(name) for state in states for name in piece.numbers]
-        return [(id(x), -1 if x is None else x._version) for x in stored]
+        """Whether the state is still what the piece knows of it."""
+        found, stored = [self.state.get(p, {}) for p in piece.params], piece.stored
+        same_rule = piece.rule is self._language(piece.group).rule
+        return same_rule and stored is not None and stored.is_found_in(found, piece.numbers)
 
     def _numbers(self, group: Group, p: Tensor, rule: ModuleType) -> dict[str, float]:
-        names = number_fields(rule)
-        if any(name not in self.state[p] for name in names):
+        if any(name not in self.state[p] for name in rule.State._fields[1:]):
             self._state(group, p, p.detach().to(storage_dtype(p)))
-        return {name: self.state[p][name].item() for name in names}
+        return {name: self.state[p][name].item() for name in number_fields(rule)}
 
-    def _vectors(self, piece: Piece) -> list[Slot]:
-        """What the rule keeps for every weight, besides the mean."""
-        names = vector_fields(piece.rule)
-        try:
-            return [[self.state[p][name] for p in piece.params] for name in names]
-        except KeyError:
-            for p in piece.params:
-                self._state(piece.group, p, p.detach().to(piece.dtype))
-            return [[self.state[p][name] for p in piece.params] for name in names]
+    def _stored(self, piece: Piece) -> Stored:
+        """What the state holds of a piece, besides the mean."""
+        if piece.stored is None:
+            states = [self.state[p] for p in piece.params]
+            piece.stored = Stored(states, vector_fields(piece.rule), number_fields(piece.rule))
+        return piece.stored
 
     def _precision_letters(self, piece: Piece) -> list[Any]:
         """The numbers of a kernel that needs the precision of a sample."""
@@ -163,7 +155,7 @@ class Ruled(Resumable):
     def _perturb(self, sample: Sample) -> None:
         """θ = μ + ε/√precision."""
         run = self._engine(sample.pieces)
-        slots = [self._vectors(piece) for piece in sample.pieces]
+        slots = [self._stored(piece).vectors for piece in sample.pieces]
         letters = [self._precision_letters(piece) for piece in sample.pieces]
 
         def task(i: int, mu: Slot, targets: list[Slot], sign: float, receipt: np.ndarray | None = None) -> Task:
@@ -181,6 +173,7 @@ class Ruled(Resumable):
 
         one_call = len({piece.rule for piece in sample.pieces}) == 1
         if one_call and all(run.takes(piece) for piece in sample.pieces):
+            sample.engine = run
             sample.perturb_at_once(shift, at_once, store_mean=self.store_mean)
         else:
             sample.perturb(shift, store_mean=self.store_mean)
@@ -189,7 +182,9 @@ class Ruled(Resumable):
         """Of each gradient or curvature, all in one call; a norm is finite only if the squares are."""
         given = [[p for p, x in estimate.items() if x.numel()] for estimate in estimates]
         tensors = [estimate[p] for estimate, params in zip(estimates, given, strict=True) for p in params]
-        norms = iter(engine(self.compile).norms([x.to(storage_dtype(x)) for x in tensors]))
+        norms = iter(
+            engine(self.compile).norms([x if x.dtype is torch.float32 else x.to(storage_dtype(x)) for x in tensors])
+        )
         return [{p: next(norms) for p in params} for params in given]
 
     def _noise(self, sample: Sample) -> Grads:
@@ -211,12 +206,15 @@ class Ruled(Resumable):
         Where the weights still hold the sample, the means are read from where they are kept, or restored first.
         """
         pieces = [piece for piece in last.pieces if all(p in g for p in piece.params)] if last is not None else []
+        pieces = [piece for piece in pieces if self._is_current(piece)]
         done = {p for piece in pieces for p in piece.params}
-        others = self._pieces((group, p) for group, p in self._grouped() if p in g and p not in done)
-        run = self._engine(pieces + others)
+        rest = [(group, p) for group, p in self._grouped() if p in g and p not in done] if len(done) < len(g) else []
+        others = self._pieces(rest)
+        moved_by = None if last is None else last.engine
+        run = moved_by if moved_by is not None and not others else self._engine(pieces + others)
         given = [p in h for piece in pieces for p in piece.params]
-        alike = len({piece.rule for piece in pieces}) == 1 and (all(given) or not any(given))
-        kept = last.means_for_update(pieces) if last is not None and alike and all(map(run.takes, pieces)) else None
+        alike = run is moved_by and (all(given) or not any(given))
+        kept = last.means_for_update(pieces) if last is not None and alike else None
         if kept is None and last is not None:
             last.restore()
         tasks: dict[Kernel, list[Task]] = {update: [], update_with_magnitude: []}
@@ -235,7 +233,7 @@ class Ruled(Resumable):
 
     def _update_task(self, piece: Piece, g: Grads, h: Grads, mu: Tensor | None, receipt: np.ndarray | None) -> Task:
         _, _, tempered, rates = self._language(piece.group)
-        state: list[Slot] = self._vectors(piece)
+        state: list[Slot] = self._stored(piece).vectors
         estimates: list[Slot] = [[x[p] for p in piece.params] for x in (g, h) if piece.params[0] in x]
         numbers = [piece.numbers, _floats({**tempered, **rates})]
         mean = piece.params if mu is None else mu
@@ -245,11 +243,7 @@ class Ruled(Resumable):
         """The numbers of the state."""
         if piece.numbers:
             piece.numbers = updated_numbers(piece.rule, piece.numbers, letters)
-            for p in piece.params:
-                stored = self.state[p]
-                for name, value in piece.numbers.items():
-                    stored[name].fill_(value)
-            piece.marks = self._marks(piece)
+            self._stored(piece).write(piece.numbers)
 
 
 def _floats(letters: dict[str, Any]) -> dict[str, float]:

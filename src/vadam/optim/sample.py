@@ -14,6 +14,7 @@ from vadam.optim.distributed import sharded_like
 
 if TYPE_CHECKING:
     from vadam.optim.estimate import Norms
+    from vadam.optim.kernels import Engine
     from vadam.optim.pieces import Piece
 
 
@@ -31,18 +32,29 @@ def _is_half(piece: Piece) -> bool:
     return piece.dtype != piece.params[0].dtype
 
 
-class GradientMark:
-    """Remembers a parameter's gradient, weakly: gradients that are cleared are freed before new ones are taken."""
+class GradientMarks:
+    """Remembers parameters' gradients, weakly: gradients that are cleared are freed before new ones are taken."""
 
-    def __init__(self, p: Tensor) -> None:
-        self.p = p
-        self._grad = None if p.grad is None else TensorWeakRef(p.grad)
-        self._version = -1 if p.grad is None else p.grad._version
+    def __init__(self, params: list[Tensor]) -> None:
+        grads = [(p, p.grad) for p in params]
+        self._without = [p for p, g in grads if g is None]
+        self._with = [(p, TensorWeakRef(g), g._version) for p, g in grads if g is not None]
 
-    def is_outdated(self) -> bool:
-        """Whether there is a gradient, and it is not the one that was remembered or has been written to."""
-        grad = self.p.grad
-        return grad is not None and (self._grad is None or self._grad() is not grad or self._version != grad._version)
+    def any_is_new(self) -> bool:
+        """Whether there is a gradient that is not the one that was remembered, or has been written to."""
+        return any(p.grad is not None for p in self._without) or any(map(_is_new, self._with))
+
+    def all_are_cleared(self) -> bool:
+        """Whether all are gone, or new and zero."""
+        with_gradient = [p for p in self._without if p.grad is not None]
+        with_gradient += [mark[0] for mark in self._with if mark[0].grad is not None]
+        new = {*self._without, *(mark[0] for mark in self._with if _is_new(mark))}
+        return all(p in new and not p.grad.any() for p in with_gradient)  # type: ignore[union-attr]
+
+
+def _is_new(mark: tuple[Tensor, TensorWeakRef, int]) -> bool:
+    p, before, version = mark
+    return p.grad is not None and (before() is not p.grad or p.grad._version != version)
 
 
 class Sample:
@@ -59,11 +71,12 @@ class Sample:
         self.unpaired_before = unpaired_before
         self.means: list[Tensor | None] = []  # of the pieces that have been perturbed; None where it is not stored
         self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
+        self.engine: Engine | None = None  # that has moved all pieces at once, and may update them so
         self._shift: Shift | None = None
         # Receipts of native calls: become 1 when all pieces have left their means, and when an update has written over the sample.
         self._moved: np.ndarray | None = None
         self._updated: np.ndarray | None = None
-        self._before = [GradientMark(p) for p in watched]
+        self._before = GradientMarks(watched)
 
     def perturb(self, shift: Shift, *, store_mean: bool = True) -> None:
         """θ = μ + deviation, in place: ``shift(i, vector, sign)`` adds ± the deviation of piece i to a vector."""
@@ -134,4 +147,4 @@ class Sample:
         self._shift(i, theta, sign)
 
     def has_new_gradient(self) -> bool:
-        return any(mark.is_outdated() for mark in self._before)
+        return self._before.any_is_new()

@@ -216,6 +216,7 @@ def test_chunks_of_examples(monkeypatch, name, chunk):
 
     for module in (gradients, vmapped):
         monkeypatch.setattr(module, "CHUNK", chunk)
+    monkeypatch.setattr(gradients, "SHARED_CHUNK", chunk)
     for long in (0, 10**6):
         monkeypatch.setattr(gradients, "LONG", long)
         test_layer_equals_loop(name)

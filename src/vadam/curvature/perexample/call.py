@@ -24,7 +24,9 @@ class Layer:
     replays: bool  # the rule runs the module again: it needs all arguments, the outputs and the random state
     sequence_first: bool  # inputs are [T, B, ...], not [B, T, ...]
     is_told: bool = True  # otherwise [B, T, ...] is a guess, which other layers of the model make doubtful
+    hook: int = -1  # of the engine, at the end of a call
     random_state: Any = None  # at the start of the call under way, for modules with dropout inside
+    several_uses: bool = False  # of a parameter, in one backward pass
     shared: set[int] = field(default_factory=set)  # arguments that all examples share, as other minibatches have shown
 
     def __str__(self) -> str:
@@ -85,17 +87,20 @@ class Call:
             tensor = tensor.transpose(0, 1)
         return tensor.unsqueeze(1) if leading == 1 else tensor.flatten(1, leading - 1)
 
-    def gradients(self, param: nn.Parameter) -> list[Gradients]:
-        """The per-example gradients of ``param`` through this call, one entry for each name it has in the layer."""
+    def by_name(self) -> dict[str, Gradients]:
+        """The per-example gradients of the parameters through this call."""
         if self._gradients is None:
             if [t._version for t in self._tensors()] != self._versions:
                 raise RuntimeError(
                     f"an input of {self.layer} was changed in place after the call: give the layer a copy"
                 )
             self._gradients = self.layer.rule(self)
-        return [
-            self._gradients[name] for name, p in self.layer.params.items() if p is param and name in self._gradients
-        ]
+        return self._gradients
+
+    def gradients(self, param: nn.Parameter) -> list[Gradients]:
+        """Those of ``param``, one entry for each name it has in the layer."""
+        gradients = self.by_name()
+        return [gradients[name] for name, p in self.layer.params.items() if p is param and name in gradients]
 
     def keeps(self, output: int) -> bool:
         """Whether ``outputs[output]`` is still what the layer returned, and not changed in place since."""

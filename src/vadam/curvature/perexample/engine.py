@@ -17,6 +17,7 @@ from torch import Size, Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
+from vadam.curvature.perexample import one_visit
 from vadam.curvature.perexample.call import WAY_OUT, Call, Layer, detached, floating, mixes_examples
 from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
@@ -96,7 +97,10 @@ class PerExampleSquares:
         for layer in layers:
             if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
-            self._handles.append(layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True))
+            # The first of all hooks sees what the layer has computed.
+            hook = layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True, prepend=True)
+            layer.hook = hook.id
+            self._handles.append(hook)
         for name, module in model.named_modules():
             if isinstance(module, BATCH_NORMS) and not set(module.parameters()) & {*followed, *excluded}:
                 self._handles.append(module.register_forward_hook(Hook(self._mixes, name)))
@@ -167,6 +171,9 @@ class PerExampleSquares:
             forward_task=torch._C._current_graph_task_id(),
         )
         layer.random_state = None
+        if len(args) == 1 and isinstance(output, Tensor) and one_visit.suits(layer, args[0], output):
+            arrival = partial(self._arrives_for_one_visit, call)
+            return one_visit.Linear.apply(output.data, args[0], module.weight, module.bias, arrival)
         for index, y in enumerate(outputs):
             if y.requires_grad:
                 surviving_changes_in_place(y).register_hook(partial(self._arrives, call, index, y.shape))
@@ -189,6 +196,10 @@ class PerExampleSquares:
         for p in call.layer.params.values():
             self._pending.setdefault(p, {})[call] = None
         call.receive(output, grad.reshape(shape), task)
+
+    def _arrives_for_one_visit(self, call: Call, grad: Tensor) -> dict[str, Gradients] | None:
+        self._arrives(call, 0, grad.shape, grad)
+        return call.by_name() if self.recording else None
 
     def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
         if self.recording:
@@ -241,6 +252,9 @@ class PerExampleSquares:
         uses = [(call, use) for call in calls for use in call.gradients(p)]
         if not uses:  # a parameter that was added to the layer, which the layer's rule does not know of
             raise self._unaccounted(p)
+        if len(uses) > 1:
+            for call in calls:
+                call.layer.several_uses = True
         examples = self._count_examples(p, uses)
         gradients = summed([use for _, use in uses])
         first_size, _ = next(iter(self._passes.values()))

@@ -9,12 +9,14 @@ Letters in the shapes: B examples, T positions in an example (time, space, repea
 """
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import combinations_with_replacement
 
 import torch
 from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
+SHARED_CHUNK = 2**20  # the same where all cores share the work on a chunk
 ACCELERATOR_CHUNK = 2**25  # enough to keep a GPU busy
 LONG = 2**15  # above this a core adds one example's squares at a time faster than it reduces over examples
 FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B products of single examples
@@ -49,8 +51,8 @@ class Gradients:
                 squares.add_(chunk.square().sum(0), alpha=scale)
         return squares
 
-    def _chunks(self) -> Iterator[Tensor]:
-        elements = CHUNK if self.device.type == "cpu" else ACCELERATOR_CHUNK
+    def _chunks(self, on_cpu: int | None = None) -> Iterator[Tensor]:
+        elements = (on_cpu or CHUNK) if self.device.type == "cpu" else ACCELERATOR_CHUNK
         size = max(1, elements // max(1, self.cost))
         return (self.of(slice(start, start + size)) for start in range(0, self.examples, size))
 
@@ -65,15 +67,18 @@ class Explicit(Gradients):
         super().__init__(len(z), z.shape[1:].numel(), z.device)
         self.z = z
 
+    @cached_property
+    def c(self) -> Tensor:
+        return self.z.sum(1) if self.z.shape[1] > 1 else self.z.squeeze(1)
+
     def of(self, examples: slice) -> Tensor:
-        return self.z[examples].sum(1) if self.z.shape[1] > 1 else self.z[examples].squeeze(1)
+        return self.c[examples]
 
     def total(self) -> Tensor:
-        return self.z.sum((0, 1))
+        return self.c.sum(0)
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        c = self.of(slice(None))
-        return (c * c).sum(0).mul_(scale)
+        return (self.c * self.c).sum(0).mul_(scale)
 
 
 class Outer(Gradients):
@@ -86,6 +91,7 @@ class Outer(Gradients):
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
         self.z, self.a = z, a
         self.shape = shape or Size((z.shape[2], a.shape[2]))
+        self._squares: Tensor | None = None
         super().__init__(len(z), self.shape.numel(), z.device)
 
     def of(self, examples: slice) -> Tensor:
@@ -94,8 +100,21 @@ class Outer(Gradients):
     def total(self) -> Tensor:
         return (self.z.flatten(0, 1).T @ self.a.flatten(0, 1)).view(self.shape)
 
+    def total_through_examples(self) -> Tensor:
+        """Σᵢ cᵢ, from visits to all examples that remember Σᵢ cᵢ² too."""
+        chunks = self._chunks(SHARED_CHUNK)
+        chunk = next(chunks)
+        total, squares = chunk.sum(0), chunk.square_().sum(0)
+        for chunk in chunks:
+            total += chunk.sum(0)
+            squares += chunk.square_().sum(0)
+        self._squares = squares
+        return total
+
     def sum_of_squares(self, scale: float) -> Tensor:
         positions = self.z.shape[1]
+        if self._squares is not None:
+            return self._squares * scale
         if positions > FEW_POSITIONS:
             return super().sum_of_squares(scale)
         z, a = self.z.unbind(1), self.a.unbind(1)

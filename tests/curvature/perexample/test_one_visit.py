@@ -1,0 +1,220 @@
+"""Linear layers on sequences: gradient and squares from one visit to the examples, and whatever people do around such a layer."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.nn.modules.module import register_module_forward_hook
+from torch.utils.checkpoint import checkpoint
+
+from curvature.perexample.oracle import assert_same, loss_fn, squares
+from vadam.curvature import PerExampleSquares
+from vadam.curvature.perexample import gradients, loop
+
+N, T = 5, 6
+
+
+@pytest.fixture(autouse=True)
+def _double():
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+@pytest.fixture
+def visits(monkeypatch):
+    """How often a gradient was taken through the examples."""
+    counted = []
+    through = gradients.Outer.total_through_examples
+    monkeypatch.setattr(gradients.Outer, "total_through_examples", lambda self: counted.append(1) or through(self))
+    return counted
+
+
+class Sequences(nn.Module):
+    def __init__(self, activation=torch.tanh, bias=True):
+        super().__init__()
+        self.first, self.second, self.activation = nn.Linear(3, 4, bias=bias), nn.Linear(4, 2), activation
+
+    def forward(self, x):
+        return self.second(self.activation(self.first(x)))
+
+
+@pytest.fixture
+def model():
+    torch.manual_seed(0)
+    return Sequences()
+
+
+@pytest.fixture
+def data():
+    torch.manual_seed(1)
+    return torch.randn(N, T, 3), torch.randn(N)
+
+
+def plain_gradients(model, data):
+    model.zero_grad()
+    loss_fn(model(data[0]), data[1]).backward()
+    found = {p: p.grad for p in model.parameters()}
+    model.zero_grad()
+    return found
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("activation", [torch.tanh, F.relu_])
+def test_gradient_and_squares(activation, bias, data, visits):
+    torch.manual_seed(0)
+    model = Sequences(activation, bias)
+    expected = plain_gradients(model, data)
+    assert_same(squares(model, *data), loop(model, loss_fn, *data))
+    assert len(visits) == 2
+    assert_same({p: p.grad for p in model.parameters()}, expected, rtol=1e-12)
+
+
+def test_the_gradient_of_the_input(model, data):
+    x = data[0].requires_grad_()
+    (expected,) = torch.autograd.grad(loss_fn(model(x), data[1]), x)
+    engine = PerExampleSquares(model)
+    loss_fn(model(x), data[1]).backward()
+    torch.testing.assert_close(x.grad, expected)
+    engine.remove()
+
+
+def test_a_frozen_weight_and_an_excluded_bias(model, data, visits):
+    model.second.weight.requires_grad_(False)
+    expected = loop(model, loss_fn, *data)
+    h = squares(model, *data, exclude=[model.first.bias])
+    assert_same(h, {p: x for p, x in expected.items() if p is not model.first.bias})
+    assert model.first.bias.grad is not None
+    assert len(visits) == 1
+
+
+def test_a_layer_used_twice_is_not_visited_twice_the_next_time(data, visits):
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.head = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def forward(self, x):
+            return self.head(torch.tanh(self.inner(torch.tanh(self.inner(x)))))
+
+    torch.manual_seed(0)
+    model = Twice()
+    expected = loop(model, loss_fn, *data)
+    engine = PerExampleSquares(model)
+    for _ in range(2):
+        loss_fn(model(data[0]), data[1]).backward()
+        assert_same(engine.take(), expected)
+        model.zero_grad()
+    assert len(visits) == 3 + 1
+    engine.remove()
+
+
+class Halved(Sequences):
+    def forward(self, x):
+        return self.second(self.activation(self.first(x) / 2))
+
+
+def halve(module, args, output):
+    return output / 2
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_hooks_that_change_the_output(model, data, earlier):
+    """They come after the engine's, whoever was there first."""
+    hook = model.first.register_forward_hook(halve) if earlier else None
+    engine = PerExampleSquares(model)
+    hook = hook or model.first.register_forward_hook(halve)
+    loss_fn(model(data[0]), data[1]).backward()
+    h = engine.take()
+    engine.remove()
+    hook.remove()
+    reference = Halved()
+    reference.load_state_dict(model.state_dict())
+    expected = loop(reference, loss_fn, *data)
+    gradient = plain_gradients(reference, data)
+    for p, q in zip(model.parameters(), reference.parameters(), strict=True):
+        torch.testing.assert_close(h[p], expected[q])
+        torch.testing.assert_close(p.grad, gradient[q])
+
+
+def test_hooks_on_all_modules_that_change_the_output_are_noticed(model, data):
+    engine = PerExampleSquares(model)
+    hook = register_module_forward_hook(lambda module, args, y: y / 2 if module is model.first else None)
+    try:
+        with pytest.raises(RuntimeError, match=r"does not .or not only. come from calls"):
+            loss_fn(model(data[0]), data[1]).backward()
+    finally:
+        hook.remove()
+        engine.remove()
+
+
+def test_a_hook_that_changes_the_gradient_at_the_output(model, data):
+    engine = PerExampleSquares(model)
+    output = model.first(data[0])
+    output.register_hook(lambda z: 3 * z)
+    loss_fn(model.second(torch.tanh(output)), data[1]).backward()
+    h = engine.take()
+    engine.remove()
+    expected = loop(model, loss_fn, *data)
+    for name, p in model.named_parameters():
+        torch.testing.assert_close(h[p], expected[p] * (9 if name.startswith("first") else 1))
+
+
+def test_two_engines_on_one_model(model, data, visits):
+    engines = [PerExampleSquares(model) for _ in range(2)]
+    loss_fn(model(data[0]), data[1]).backward()
+    taken = [engine.take() for engine in engines]
+    for engine in engines:
+        engine.remove()
+    expected = loop(model, loss_fn, *data)
+    for h in taken:
+        assert_same(h, expected)
+    assert len(visits) == 2
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_recording_that_ends_before_the_backward_pass(model, data, create_graph):
+    expected = plain_gradients(model, data)
+    engine = PerExampleSquares(model)
+    loss = loss_fn(model(data[0]), data[1])
+    engine.recording = False
+    grads = torch.autograd.grad(loss, list(expected), create_graph=create_graph)
+    torch.testing.assert_close(grads, tuple(expected.values()))
+    if create_graph:
+        second = torch.autograd.grad(sum(g.square().sum() for g in grads), list(expected))
+        engine.remove()
+        again = torch.autograd.grad(loss_fn(model(data[0]), data[1]), list(expected), create_graph=True)
+        torch.testing.assert_close(second, torch.autograd.grad(sum(g.square().sum() for g in again), list(expected)))
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+def test_checkpointing(model, data, reentrant):
+    engine = PerExampleSquares(model)
+    x = data[0].requires_grad_()
+    loss_fn(checkpoint(model, x, use_reentrant=reentrant), data[1]).backward()
+    h = engine.take()
+    engine.remove()
+    assert_same(h, loop(model, loss_fn, data[0].detach(), data[1]))
+
+
+def test_few_positions_and_autocast_go_the_ordinary_way(model, data, visits):
+    squares(model, data[0][:, :3], data[1])
+    assert not visits
+    model.float()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        squares(model, data[0].float(), data[1].float())
+    assert not visits
+
+
+def test_sequence_first(model, data, visits):
+    class TimeFirst(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = model
+
+        def forward(self, x):
+            return self.inner(x.transpose(0, 1)).transpose(0, 1)
+
+    h = squares(TimeFirst(), *data, sequence_first=True)
+    assert len(visits) == 2
+    assert_same(h, loop(model, loss_fn, *data))
