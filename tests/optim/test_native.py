@@ -410,3 +410,84 @@ def test_functions_of_rules(name: str, function: Callable[[Tensor], Tensor]) -> 
     y = torch.empty_like(x)
     body(x.numpy(), y.numpy())
     torch.testing.assert_close(y.double(), function(x.double()), rtol=4e-7, atol=0, equal_nan=True)
+
+
+def changed(opt: vadam.Vadam, change: str) -> None:
+    """What other code does to an optimizer's state, or to its parameters, between two steps."""
+    for group in opt.param_groups:
+        for p in group["params"]:
+            state = opt.state[p]
+            if change == "other tensors":
+                opt.state[p] = {name: x * (1.5 if x.ndim else 0.5) for name, x in state.items()}
+            elif change == "other data":
+                state["s"].data = state["s"].data * 2
+            elif change == "moved":
+                for x in (p, *state.values()):
+                    x.data = x.data.clone()
+            elif change == "numbers":
+                state["gamma1_t"].mul_(0.5)
+            elif change == "numbers of one":
+                state["gamma2_t"].mul_(0.5)
+                break
+            elif change == "frozen":
+                p.requires_grad_(p.ndim == 1)
+            elif change == "thawed":
+                p.requires_grad_(True)
+            elif change == "other weights":
+                p.data = (p.data * 2).mT.contiguous().mT if p.ndim > 1 else p.data * 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        ["other tensors"],
+        ["other data"],
+        ["moved"],
+        ["numbers"],
+        ["numbers of one"],
+        ["frozen", "thawed"],
+        ["frozen", "numbers", "thawed"],
+        ["other weights", "moved"],
+    ],
+)
+def test_what_is_remembered_from_step_to_step_is_looked_at_again(changes: list[str]) -> None:
+    def run(compile: bool) -> list[Tensor]:
+        problem = Problem(torch.float32)
+        opt = vadam.Vadam(
+            problem.model.parameters(), num_data=40, generator=torch.Generator().manual_seed(1), compile=compile
+        )
+        for change in ("nothing", "nothing", *changes, "nothing"):
+            changed(opt, change)
+            for _ in range(2):
+                problem.step(opt, BY_NAME["Vadam"])
+        return [p.detach().clone() for p in problem.model.parameters()] + snapshot(opt)
+
+    for plain, compiled in zip(run(False), run(True), strict=True):
+        torch.testing.assert_close(compiled, plain, rtol=2e-5, atol=1e-6)
+
+
+def test_two_optimizers_of_one_shape_in_two_threads() -> None:
+    """A native call lets the other thread go on: what it points to must be its own."""
+    from concurrent.futures import ThreadPoolExecutor
+
+    def run(seed: int) -> list[Tensor]:
+        with torch.random.fork_rng():
+            model = nn.Linear(300, 200)
+            generator = torch.Generator().manual_seed(seed)
+            with torch.no_grad():
+                for p in model.parameters():
+                    p.normal_(generator=generator)
+        opt = vadam.Vadam(model.parameters(), num_data=40, generator=generator, compile=True)
+        x = torch.randn(16, 300, generator=generator)
+        for _ in range(40):
+            with opt.sampled_params():
+                opt.zero_grad()
+                (10.0**seed * model(x).square().mean()).backward()
+            opt.step()
+        return [p.detach().clone() for p in model.parameters()]
+
+    alone = [run(seed) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(run, range(4)))
+    for one, other in zip(alone, together, strict=True):
+        torch.testing.assert_close(other, one)

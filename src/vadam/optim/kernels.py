@@ -7,6 +7,7 @@ three ways to run it.
 
 from __future__ import annotations
 
+import ctypes
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -15,7 +16,6 @@ from itertools import pairwise
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple, Protocol, cast, get_type_hints
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -27,6 +27,7 @@ from vadam.optim.pieces import Piece, Slot
 CHUNK = 1 << 16  # twice the least size that torch gives to a second thread
 Numbers = dict[str, float]
 Kernel = Callable[..., Sequence[Any]]
+Receipt = ctypes.c_int64
 
 
 class Task(NamedTuple):
@@ -40,7 +41,7 @@ class Task(NamedTuple):
     writes: Sequence[Slot]
     numbers: Sequence[Numbers | float] = ()
     stream: int = 0
-    receipt: np.ndarray | None = None  # becomes 1 when a task that cannot be interrupted has been done
+    receipt: Receipt | None = None  # becomes 1 when a task that cannot be interrupted has been done
 
 
 class Engine(Protocol):

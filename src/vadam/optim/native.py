@@ -7,9 +7,11 @@ call does them all, on torch's own threads. Single precision on the CPU; whateve
 
 from __future__ import annotations
 
+import ctypes
 import math
+import threading
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import accumulate, pairwise
 from types import ModuleType
 from typing import Any, cast
@@ -21,7 +23,7 @@ from torch.autograd.graph import increment_version
 
 from vadam.optim import native_math, native_noise, threads
 from vadam.optim.distributed import PLAIN, is_sharded, local
-from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Task, names_of
+from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Receipt, Task, names_of
 from vadam.optim.noise import BLOCK, TILE
 from vadam.optim.pieces import Piece, Slot
 from vadam.optim.tracing import is_arithmetic, loop
@@ -61,8 +63,11 @@ class Native:
         return self._can_do(piece) and None not in _places(piece, piece.params)
 
     def _can_do(self, piece: Piece) -> bool:
-        single = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
-        return single and _is_arithmetic(piece.rule) and all(type(p) in PLAIN or is_sharded(p) for p in piece.params)
+        if piece.is_native is None:
+            single = piece.dtype == torch.float32 and piece.params[0].device.type == "cpu"
+            in_memory = all(type(p) in PLAIN or is_sharded(p) for p in piece.params)
+            piece.is_native = single and in_memory and _is_arithmetic(piece.rule)
+        return piece.is_native
 
     def __call__(self, kernel: Kernel, tasks: Sequence[Task], seed: int | None = None) -> None:
         """All tasks, in one call for those of one rule; it ends with a 1 on their receipt."""
@@ -84,23 +89,21 @@ class Native:
         places = [_place(x) for x in tensors]
         if None in places or not all(x.device.type == "cpu" for x in tensors):
             return self.otherwise.norms(tensors)
-        sizes = [x.numel() for x in tensors]
-        first = [0, *accumulate(-(-size // TILE) for size in sizes)]
-        squares = np.empty(first[-1])
-        rows = [word for row in zip(first, sizes, places, strict=False) for word in row]
-        table = np.array([len(sizes), first[-1], squares.ctypes.data, 0, *rows], dtype=np.int64)
-        _squares()(table.ctypes.data, _threads_for(first[-1]))
-        return np.sqrt(np.add.reduceat(squares, first[:-1])).tolist()
+        return _tables.of(tuple(x.numel() for x in tensors)).norms(cast(list[int], places))
 
 
 def _signature(task: Task, seed: int | None) -> Signature:
+    reads = [id(slot) for slot in task.reads]
+    aliases = tuple(reads.index(id(slot)) if id(slot) in reads else -1 for slot in task.writes)
+    return *_names(len(reads), aliases, seed is not None), names_of(task.numbers)
+
+
+@cache
+def _names(reads: int, aliases: tuple[int, ...], noise: bool) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names for what a kernel reads and writes: a target that is read from has one name."""
-    vectors = tuple(f"a{i}" for i in range(len(task.reads)))
-    targets = tuple(
-        next((name for name, read in zip(vectors, task.reads, strict=True) if read is target), f"w{i}")
-        for i, target in enumerate(task.writes)
-    )
-    return vectors if seed is None else ("eps", *vectors), targets, names_of(task.numbers)
+    vectors = tuple(f"a{i}" for i in range(reads))
+    targets = tuple(f"w{i}" if alias < 0 else vectors[alias] for i, alias in enumerate(aliases))
+    return ("eps", *vectors) if noise else vectors, targets
 
 
 class Layout:
@@ -167,8 +170,8 @@ class Call:
         self.threads = _threads_for(layout.tiles)
         layout.point_to(addresses)
         layout.numbers[:] = numbers
-        self._receipt = np.zeros(1, dtype=np.int64) if tasks[0].receipt is None else tasks[0].receipt
-        layout.words[2:HEAD] = seed or 0, self._receipt.ctypes.data
+        self._receipt = Receipt() if tasks[0].receipt is None else tasks[0].receipt
+        layout.words[2], layout.words[3] = seed or 0, ctypes.addressof(self._receipt)
         self.address = layout.address
 
     def _add(self, addresses: list[int], slot: Slot, task: Task) -> None:
@@ -306,9 +309,36 @@ def work(address, thread, threads):
 """
 
 
+class SquaresTable:
+    """For sums of squares of tensors of some sizes: tensors, tiles, address of the results; each tensor's first tile, size, address."""
+
+    def __init__(self, sizes: Sequence[int]) -> None:
+        self._first = [0, *accumulate(-(-size // TILE) for size in sizes)]
+        self._squares = np.empty(self._first[-1])
+        rows = [word for first, size in zip(self._first, sizes, strict=False) for word in (first, size, 0)]
+        self._words = np.array([len(sizes), self._first[-1], self._squares.ctypes.data, 0, *rows], dtype=np.int64)
+        self._addresses = self._words[HEAD + 2 :: 3]
+        self._address = self._words.ctypes.data
+
+    def norms(self, places: list[int]) -> list[float]:
+        self._addresses[:] = places
+        _squares()(self._address, _threads_for(self._first[-1]))
+        return cast(list[float], np.sqrt(np.add.reduceat(self._squares, self._first[:-1])).tolist())
+
+
+class SquaresTables(threading.local):
+    """Each thread's own: a native call lets others go on."""
+
+    def __init__(self) -> None:
+        self.of = lru_cache(maxsize=64)(SquaresTable)
+
+
+_tables = SquaresTables()
+
+
 @cache
 def _squares() -> Callable[[int, int], None]:
-    """Of tensors, by tiles. Table: tensors, tiles, address of the results; then each tensor's first tile, weights, address."""
+    """The sum of squares of each tile."""
     import numba
 
     def squares(x: Any, n: int) -> Any:

@@ -10,7 +10,6 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -33,6 +32,7 @@ class Piece:
         self.layouts: dict[Any, Any] = {}  # of native tables
         self.places: dict[int, tuple[Slot, list[int]]] = {}  # where the tensors of slots that stay were found in memory
         self.stored: Stored | None = None
+        self.is_native: bool | None = None  # whether native loops can work on it, once they have looked
 
     @cached_property
     def bounds(self) -> list[int]:
@@ -77,36 +77,49 @@ class Stored:
     """What an optimizer's state holds of a piece's parameters: the vectors of the rule, and the numbers in which they agree."""
 
     def __init__(self, states: list[dict[str, Tensor]], vectors: Sequence[str], numbers: Sequence[str]) -> None:
-        tensors = [[state[name] for state in states] for name in (*vectors, *numbers)]
-        self._kept = states, tensors  # alive, so that their ids are theirs
+        fields = {name: [state[name] for state in states] for name in (*vectors, *numbers)}
+        self._kept = states, fields  # alive, so that their ids are theirs
         self._states = [id(state) for state in states]
-        self._tensors = [
-            (name, [id(x) for x in slot]) for name, slot in zip((*vectors, *numbers), tensors, strict=True)
-        ]
-        self.vectors: list[Slot] = tensors[: len(vectors)]  # type: ignore[assignment]
-        self._cells = [
-            (name, [_cell(x) for x in slot]) for name, slot in zip(numbers, tensors[len(vectors) :], strict=True)
-        ]
+        self._fields = {name: [id(x) for x in slot] for name, slot in fields.items()}
+        self.vectors: list[Slot] = [fields[name] for name in vectors]
+        self._numbers = {name: Cells(fields[name]) for name in numbers}
 
     def is_found_in(self, states: list[dict[str, Tensor]], numbers: dict[str, float]) -> bool:
         """Whether the same tensors are still there, with these numbers."""
         if [id(state) for state in states] != self._states:
             return False
-        for name, tensors in self._tensors:
+        for name, tensors in self._fields.items():
             if [id(state.get(name)) for state in states] != tensors:
                 return False
-        return all([cell.item() for cell in cells].count(numbers[name]) == len(cells) for name, cells in self._cells)
+        return all(cells.hold(numbers[name]) for name, cells in self._numbers.items())
 
     def write(self, numbers: dict[str, float]) -> None:
-        for name, cells in self._cells:
-            value = numbers[name]
-            for cell in cells:
-                cell.fill(value) if isinstance(cell, np.ndarray) else cell.fill_(value)
+        for name, cells in self._numbers.items():
+            cells.fill(numbers[name])
 
 
-def _cell(x: Tensor) -> Tensor | np.ndarray:
-    """A number of the state, where it can be read and written fast if possible."""
-    return x.detach().numpy() if type(x) is Tensor and x.device.type == "cpu" else x
+class Cells:
+    """A number of the states of some parameters, a tensor for each: read and written in memory, where that is possible."""
+
+    def __init__(self, tensors: list[Tensor]) -> None:
+        self._tensors = tensors
+        in_memory = all(type(x) is Tensor and x.device.type == "cpu" for x in tensors)
+        self._arrays = [x.detach().numpy() for x in tensors] if in_memory else None
+        self._places = [x.data_ptr() for x in tensors]
+
+    def hold(self, value: float) -> bool:
+        if self._arrays is None:
+            return all(x.item() == value for x in self._tensors)
+        found = [x.data_ptr() for x in self._tensors] == self._places
+        return found and [x.item() for x in self._arrays].count(value) == len(self._arrays)
+
+    def fill(self, value: float) -> None:
+        if self._arrays is None:
+            for x in self._tensors:
+                x.fill_(value)
+        else:
+            for array in self._arrays:
+                array.fill(value)
 
 
 def _is_view(vector: Tensor, x: Tensor) -> bool:

@@ -11,7 +11,6 @@ from itertools import groupby
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -22,6 +21,7 @@ from vadam.optim.kernels import (
     Chunked,
     Engine,
     Kernel,
+    Receipt,
     Task,
     deviate,
     number_fields,
@@ -109,7 +109,7 @@ class Ruled(Resumable):
             return []
         which = tuple(x for group, p in weights for x in (id(group), id(p), p.dtype, p.device, p.numel()))
         packed: dict[Any, list[Piece]] = self.__dict__.setdefault("_packed", {})
-        if which in packed and all(self._is_current(piece) for piece in packed[which]):
+        if which in packed and self._are_current(packed[which]):
             return packed[which]
         pieces = []
         for _, members in groupby(weights, key=lambda weight: id(weight[0])):
@@ -122,20 +122,27 @@ class Ruled(Resumable):
         packed[which] = pieces
         return pieces
 
-    def _is_current(self, piece: Piece) -> bool:
-        """Whether the state is still what the piece knows of it."""
-        found, stored = [self.state.get(p, {}) for p in piece.params], piece.stored
-        same_rule = piece.rule is self._language(piece.group).rule
-        return same_rule and stored is not None and stored.is_found_in(found, piece.numbers)
+    def _are_current(self, pieces: list[Piece]) -> bool:
+        """Whether the state is still what the pieces know of it."""
+        rules = {id(group): self._language(group).rule for group in self.param_groups}
+        for piece in pieces:
+            found, stored = [self.state.get(p, {}) for p in piece.params], piece.stored
+            same_rule = piece.rule is rules.get(id(piece.group))
+            if not same_rule or stored is None or not stored.is_found_in(found, piece.numbers):
+                return False
+        return True
 
     def _numbers(self, group: Group, p: Tensor, rule: ModuleType) -> dict[str, float]:
-        if any(name not in self.state[p] for name in rule.State._fields[1:]):
+        names = number_fields(rule)
+        if any(name not in self.state[p] for name in names):
             self._state(group, p, p.detach().to(storage_dtype(p)))
-        return {name: self.state[p][name].item() for name in number_fields(rule)}
+        return {name: self.state[p][name].item() for name in names}
 
     def _stored(self, piece: Piece) -> Stored:
         """What the state holds of a piece, besides the mean."""
         if piece.stored is None:
+            for p in piece.params:
+                self._state(piece.group, p, p.detach().to(piece.dtype))
             states = [self.state[p] for p in piece.params]
             piece.stored = Stored(states, vector_fields(piece.rule), number_fields(piece.rule))
         return piece.stored
@@ -158,13 +165,13 @@ class Ruled(Resumable):
         slots = [self._stored(piece).vectors for piece in sample.pieces]
         letters = [self._precision_letters(piece) for piece in sample.pieces]
 
-        def task(i: int, mu: Slot, targets: list[Slot], sign: float, receipt: np.ndarray | None = None) -> Task:
+        def task(i: int, mu: Slot, targets: list[Slot], sign: float, receipt: Receipt | None = None) -> Task:
             return Task(sample.pieces[i], [mu, *slots[i]], targets, [*letters[i], sign * sample.sign], i, receipt)
 
         def shift(i: int, theta: Tensor, sign: float) -> None:
             run(deviate, [task(i, theta, [theta], sign)], sample.seed)
 
-        def at_once(means: list[Tensor | None], receipt: np.ndarray) -> None:
+        def at_once(means: list[Tensor | None], receipt: Receipt) -> None:
             tasks = [
                 task(i, piece.params, [piece.params] if mean is None else [piece.params, mean], 1.0, receipt)
                 for i, (piece, mean) in enumerate(zip(sample.pieces, means, strict=True))
@@ -180,12 +187,10 @@ class Ruled(Resumable):
 
     def _norms(self, *estimates: Grads) -> list[Norms]:
         """Of each gradient or curvature, all in one call; a norm is finite only if the squares are."""
-        given = [[p for p, x in estimate.items() if x.numel()] for estimate in estimates]
-        tensors = [estimate[p] for estimate, params in zip(estimates, given, strict=True) for p in params]
-        norms = iter(
-            engine(self.compile).norms([x if x.dtype is torch.float32 else x.to(storage_dtype(x)) for x in tensors])
-        )
-        return [{p: next(norms) for p in params} for params in given]
+        given = [[(p, x) for p, x in estimate.items() if x.numel()] for estimate in estimates]
+        tensors = [x if x.dtype is torch.float32 else x.to(storage_dtype(x)) for some in given for _, x in some]
+        norms = iter(engine(self.compile).norms(tensors))
+        return [{p: next(norms) for p, _ in some} for some in given]
 
     def _noise(self, sample: Sample) -> Grads:
         """ε of a sample for each parameter, with its sign: a function of its seed."""
@@ -206,7 +211,7 @@ class Ruled(Resumable):
         Where the weights still hold the sample, the means are read from where they are kept, or restored first.
         """
         pieces = [piece for piece in last.pieces if all(p in g for p in piece.params)] if last is not None else []
-        pieces = [piece for piece in pieces if self._is_current(piece)]
+        pieces = pieces if self._are_current(pieces) else []
         done = {p for piece in pieces for p in piece.params}
         rest = [(group, p) for group, p in self._grouped() if p in g and p not in done] if len(done) < len(g) else []
         others = self._pieces(rest)
@@ -231,7 +236,7 @@ class Ruled(Resumable):
         for task in (*tasks[update], *tasks[update_with_magnitude]):
             self._advance(task.piece, task.numbers[1])
 
-    def _update_task(self, piece: Piece, g: Grads, h: Grads, mu: Tensor | None, receipt: np.ndarray | None) -> Task:
+    def _update_task(self, piece: Piece, g: Grads, h: Grads, mu: Tensor | None, receipt: Receipt | None) -> Task:
         _, _, tempered, rates = self._language(piece.group)
         state: list[Slot] = self._stored(piece).vectors
         estimates: list[Slot] = [[x[p] for p in piece.params] for x in (g, h) if piece.params[0] in x]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import numpy as np
 import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 Shift = Callable[[int, Tensor, float], None]
-AtOnce = Callable[[list[Tensor | None], np.ndarray], None]
+AtOnce = Callable[[list[Tensor | None], ctypes.c_int64], None]
 
 
 def storage_dtype(p: Tensor) -> torch.dtype:
@@ -74,8 +74,8 @@ class Sample:
         self.engine: Engine | None = None  # that has moved all pieces at once, and may update them so
         self._shift: Shift | None = None
         # Receipts of native calls: become 1 when all pieces have left their means, and when an update has written over the sample.
-        self._moved: np.ndarray | None = None
-        self._updated: np.ndarray | None = None
+        self._moved: ctypes.c_int64 | None = None
+        self._updated: ctypes.c_int64 | None = None
         self._before = GradientMarks(watched)
 
     def perturb(self, shift: Shift, *, store_mean: bool = True) -> None:
@@ -91,7 +91,7 @@ class Sample:
         """As ``perturb``; ``at_once(means, receipt)`` moves all pieces, writes their means, and then a 1 on the receipt: whoever is
         interrupted on the way there or back finds out from it whether there is something to restore."""
         self._shift = shift
-        self._moved = np.zeros(1, dtype=np.int64)
+        self._moved = ctypes.c_int64()
         self.means = [
             torch.empty(piece.size, dtype=piece.dtype, device=piece.params[0].device)
             if store_mean or _is_half(piece)
@@ -100,18 +100,18 @@ class Sample:
         ]
         at_once(self.means, self._moved)
 
-    def means_for_update(self, pieces: list[Piece]) -> tuple[list[Tensor], np.ndarray] | None:
+    def means_for_update(self, pieces: list[Piece]) -> tuple[list[Tensor], ctypes.c_int64] | None:
         """The stored means, if these are the pieces that hold the sample, for an update that writes the new means over it."""
         means = [mean for mean in self.means if mean is not None]
         if not means or len(means) < len(pieces) or pieces != self.pieces:
             return None
-        self._updated = np.zeros(1, dtype=np.int64)
+        self._updated = ctypes.c_int64()
         return means, self._updated
 
     @torch.no_grad()
     def restore(self) -> None:
         """θ = μ: bit for bit where the mean was stored, and then, interrupted, it can be called again."""
-        if (self._moved is not None and not self._moved[0]) or (self._updated is not None and self._updated[0]):
+        if (self._moved is not None and not self._moved.value) or (self._updated is not None and self._updated.value):
             self.means = []
         while self.means:
             i = len(self.means) - 1

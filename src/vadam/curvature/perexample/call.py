@@ -24,6 +24,7 @@ class Layer:
     replays: bool  # the rule runs the module again: it needs all arguments, the outputs and the random state
     sequence_first: bool  # inputs are [T, B, ...], not [B, T, ...]
     is_told: bool = True  # otherwise [B, T, ...] is a guess, which other layers of the model make doubtful
+    followed: list[Any] = field(default_factory=list)  # the same parameters, as the engine knows them
     hook: int = -1  # of the engine, at the end of a call
     random_state: Any = None  # at the start of the call under way, for modules with dropout inside
     several_uses: bool = False  # of a parameter, in one backward pass

@@ -9,6 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -46,6 +47,30 @@ class Hook:
         return Hook, ()
 
 
+@dataclass(eq=False, slots=True)
+class Followed:
+    """A parameter, and what has been seen of it since the last ``take``."""
+
+    param: nn.Parameter
+    name: str
+    together: list["Followed"] = field(default_factory=list)  # those that have their gradient when this one has
+    audit: Any = None  # until the layers have once accounted for its gradient: the hook that sees it
+    whole: Tensor | None = None  # the gradient that is to be accounted for
+    calls: dict[Call, None] = field(default_factory=dict)  # whose output gradient has arrived
+    squares: Tensor | None = None
+    last_pass: int = -1
+    left: int = -1  # how often its gradient had been written to when its squares were taken
+    ahead: int = -1  # the pass in which another parameter of its layer has taken its squares too
+
+    def was_cleared(self) -> bool:
+        """Whether the gradient whose squares are here is gone: somebody has left its minibatch out."""
+        grad = self.param.grad
+        return grad is None or (grad._version != self.left and not bool(grad.any()))
+
+    def forget_passes(self) -> None:
+        self.squares, self.last_pass, self.left = None, -1, -1
+
+
 class PerExampleSquares:
     """ĥ = mean_i (∇f_i)² for the parameters of ``model``, out of ordinary training.
 
@@ -79,67 +104,55 @@ class PerExampleSquares:
         sequence_first: bool | None = None,
     ):
         self.recording = True
-        self._names = {p: name for name, p in model.named_parameters()}
-        self._pending: dict[nn.Parameter, dict[Call, None]] = {}  # calls whose output gradient has arrived
         self._passes: dict[int, tuple[int, Layer]] = {}  # in each backward pass: how many examples, and who counted
-        self._squares: dict[nn.Parameter, Tensor] = {}
-        self._last_pass: dict[nn.Parameter, int] = {}
-        self._whole: dict[nn.Parameter, Tensor] = {}  # gradients that are to be accounted for
-        # How often gradients had been written to when their squares were taken, and the last pass that looked for cleared ones.
-        self._left: dict[nn.Parameter, int] = {}
-        self._looked_in = -1
-        excluded = set(exclude)
-        followed = self._followed(params, excluded)
+        self._looked_in = -1  # the last pass that looked for gradients that had been cleared
+        self._any_squares = False
         self._handles: list[Any] = []
+        excluded = set(exclude)
+        followed = _followed(model, params, excluded)
+        self._followed = list(followed.values())
         layers = list(layers_of(model, set(followed), sequence_first))
-        self._together = _always_together(layers)
-        self._ahead: dict[nn.Parameter, int] = {}  # done with another parameter of their layer, and in which pass
         for layer in layers:
+            layer.followed = [followed[p] for p in dict.fromkeys(layer.params.values())]
             if isinstance(layer.module, DROPPING_OUT):
                 self._handles.append(layer.module.register_forward_pre_hook(Hook(self._starts, layer)))
             # The first of all hooks sees what the layer has computed.
             hook = layer.module.register_forward_hook(Hook(self._ends, layer), with_kwargs=True, prepend=True)
             layer.hook = hook.id
             self._handles.append(hook)
+        _note_what_comes_together(layers)
         for name, module in model.named_modules():
             if isinstance(module, BATCH_NORMS) and not set(module.parameters()) & {*followed, *excluded}:
                 self._handles.append(module.register_forward_hook(Hook(self._mixes, name)))
-        self._handles += [p.register_post_accumulate_grad_hook(Hook(self._accumulated)) for p in followed]
-        self._audits = {p: p.register_hook(Hook(self._accumulates, p)) for p in followed}
+        for i, one in enumerate(self._followed):  # by number: a parameter whose hooks knew it would be freed late
+            self._handles.append(one.param.register_post_accumulate_grad_hook(Hook(self._accumulated, i)))
+            one.audit = one.param.register_hook(Hook(self._accumulates, i))
 
     def take(self) -> dict[nn.Parameter, Tensor]:
         """ĥ of every parameter that took part since the last ``take`` or ``discard``, and a fresh start."""
         sizes = [size for size, _ in self._passes.values()]
         correction = len(sizes) ** 2 * sizes[0] / sum(sizes) if sizes else 1.0
+        taken = {one.param: one.squares for one in self._followed if one.squares is not None}
         if correction != 1:
-            for squares in self._squares.values():
+            for squares in taken.values():
                 squares.mul_(correction)
-        taken = dict(self._squares)
         self.discard()
         return taken
 
     def discard(self) -> None:
         """Forgets what was collected, as after a forward or backward pass that failed."""
         self._forget_passes()
-        for state in (self._pending, self._whole, self._ahead):
-            state.clear()
+        for one in self._followed:
+            one.calls, one.whole, one.ahead = {}, None, -1
 
     def remove(self) -> None:
         """Takes the hooks off the model."""
-        for handle in (*self._handles, *self._audits.values()):
+        for handle in (*self._handles, *(one.audit for one in self._followed if one.audit is not None)):
             handle.remove()
         self._handles.clear()
-        self._audits.clear()
+        for one in self._followed:
+            one.audit = None
         self.discard()
-
-    def _followed(self, params: Iterable[nn.Parameter] | None, excluded: set[nn.Parameter]) -> list[nn.Parameter]:
-        given = list(self._names if params is None else params)
-        for p in given:
-            if p not in self._names:
-                raise ValueError(
-                    f"a parameter of shape {tuple(p.shape)} is not part of the model: give the model that owns it"
-                )
-        return [p for p in given if p.requires_grad and p not in excluded]
 
     # The hooks, in the order of their calls: around a layer, at its output in the backward pass, at a parameter.
 
@@ -189,91 +202,91 @@ class PerExampleSquares:
         if call.spent:
             raise RuntimeError("backward() ran through one graph a second time: add the losses up and call it once")
         task = torch._C._current_graph_task_id()
-        if self._squares and self._looked_in != task:
+        if self._any_squares and self._looked_in != task:
             self._looked_in = task
-            if all(self._was_cleared(p) for p in self._squares):
+            if all(one.was_cleared() for one in self._followed if one.squares is not None):
                 self._forget_passes()
-        for p in call.layer.params.values():
-            self._pending.setdefault(p, {})[call] = None
-        call.receive(output, grad.reshape(shape), task)
+        for one in call.layer.followed:
+            one.calls[call] = None
+        call.receive(output, grad if grad.shape == shape else grad.reshape(shape), task)
 
     def _arrives_for_one_visit(self, call: Call, grad: Tensor) -> dict[str, Gradients] | None:
         self._arrives(call, 0, grad.shape, grad)
         return call.by_name() if self.recording else None
 
-    def _accumulates(self, p: nn.Parameter, grad: Tensor) -> None:
+    def _accumulates(self, number: int, grad: Tensor) -> None:
         if self.recording:
-            self._whole[p] = grad
+            self._followed[number].whole = grad
 
     def _forget_passes(self) -> None:
         """Those that have been; of one that is under way, its calls stay."""
-        for state in (self._passes, self._squares, self._last_pass, self._left):
-            state.clear()
-
-    def _was_cleared(self, p: nn.Parameter) -> bool:
-        """Whether the gradient whose squares are here is gone: somebody has left its minibatch out."""
-        return p.grad is None or (p.grad._version != self._left[p] and not bool(p.grad.any()))
+        self._passes.clear()
+        self._any_squares = False
+        for one in self._followed:
+            one.forget_passes()
 
     def _mixes(self, name: str, module: Any, _: tuple, __: Any) -> None:
         if self.recording and torch.is_grad_enabled() and (module.training or module.running_mean is None):
             raise ValueError(mixes_examples(f"{type(module).__name__} {name!r}"))
 
-    def _accumulated(self, p: nn.Parameter) -> None:
+    def _accumulated(self, number: int, p: nn.Parameter) -> None:
         if not self.recording:
             return
+        one = self._followed[number]
         task = torch._C._current_graph_task_id()
-        if self._ahead.pop(p, -1) != task:
-            self._take_squares(p, task)
-        self._left[p] = -1 if p.grad is None else p.grad._version
+        if one.ahead != task:
+            self._take_squares(one, task)
+        one.ahead, one.left = -1, -1 if p.grad is None else p.grad._version
 
-    def _take_squares(self, p: nn.Parameter, task: int) -> None:
+    def _take_squares(self, one: Followed, task: int) -> None:
         """Of a parameter, and of those that come with it."""
-        calls = [call for call in self._pending.pop(p, ()) if call.task == task]
+        calls, one.calls = [call for call in one.calls if call.task == task], {}
         if not calls:
-            raise self._unaccounted(p)
-        others = self._together.get(p, ())
-        audited = not any(q in self._audits for q in others)  # an audit takes gradients, which are not all there yet
-        together = [q for q in others if audited and q.requires_grad and q in self._pending]
+            raise unaccounted(one)
+        # An audit takes gradients, which are not all there yet.
+        together = one.together if not any(other.audit for other in one.together) else []
+        taken = [one, *(other for other in together if other.calls and other.param.requires_grad)]
         self.recording = False  # a rule may run its layer again
         try:
-            with full_precision(p.device.type):
-                for q in (p, *together):
-                    self._add_squares(q, calls)
+            with full_precision(one.param.device.type):
+                for other in taken:
+                    self._add_squares(other, calls)
         finally:
             self.recording = True
-        for q in together:
-            self._pending.pop(q)
-            self._ahead[q], self._left[q] = task, -1
+        for other in taken[1:]:
+            other.calls, other.ahead, other.left = {}, task, -1
         for call in calls:
-            for q in (p, *together):
-                call.done_with(q)
+            for other in taken:
+                call.done_with(other.param)
 
-    def _add_squares(self, p: nn.Parameter, calls: list[Call]) -> None:
-        uses = [(call, use) for call in calls for use in call.gradients(p)]
+    def _add_squares(self, one: Followed, calls: list[Call]) -> None:
+        uses = [(call, use) for call in calls for use in call.gradients(one.param)]
         if not uses:  # a parameter that was added to the layer, which the layer's rule does not know of
-            raise self._unaccounted(p)
+            raise unaccounted(one)
         if len(uses) > 1:
             for call in calls:
                 call.layer.several_uses = True
-        examples = self._count_examples(p, uses)
+        examples = self._count_examples(one, uses)
         gradients = summed([use for _, use in uses])
         first_size, _ = next(iter(self._passes.values()))
         scale = examples**2 / first_size  # so that a single backward pass needs no correction in ``take``
         squares = gradients.sum_of_squares(scale)
-        if p in self._audits:
+        if one.audit is not None:
             spread = (squares.sum() / scale).sqrt()
-            self._audit(p, gradients.total(), tolerance=ACCOUNTED * spread + sum(call.rounding() for call in calls))
-        self._squares[p] = self._squares[p].add_(squares) if p in self._squares else squares
+            tolerance = ACCOUNTED * spread + sum(call.rounding() for call in calls)
+            audit(one, gradients.total(), tolerance)
+        one.squares = squares if one.squares is None else one.squares.add_(squares)
+        self._any_squares = True
 
-    def _count_examples(self, p: nn.Parameter, uses: list[tuple[Call, Gradients]]) -> int:
+    def _count_examples(self, one: Followed, uses: list[tuple[Call, Gradients]]) -> int:
         """The size of the minibatch of this backward pass, on which all layers must agree."""
         call, use = uses[0]
         this_pass = call.task if call.forward_task == -1 else call.forward_task
-        if self._last_pass.get(p) == this_pass:
+        if one.last_pass == this_pass:
             raise RuntimeError(
-                f"{self._names[p]!r} is shared between checkpointed segments: call checkpoint with use_reentrant=False"
+                f"{one.name!r} is shared between checkpointed segments: call checkpoint with use_reentrant=False"
             )
-        self._last_pass[p] = this_pass
+        one.last_pass = this_pass
         size, counted_by = self._passes.setdefault(this_pass, (use.examples, call.layer))
         for call, use in uses:
             if use.examples != size:
@@ -285,30 +298,48 @@ class PerExampleSquares:
                 )
         return size
 
-    def _audit(self, p: nn.Parameter, accounted: Tensor, tolerance: Tensor) -> None:
-        """Once for each parameter: its layers must account for its whole gradient."""
-        whole = self._whole[p].to_dense().to(accounted.dtype)
-        if not whole.isfinite().all():
-            return
-        if (whole - accounted).norm() > ACCOUNTED * whole.norm() + tolerance:
-            raise self._unaccounted(p)
-        self._audits.pop(p).remove()
-        self._whole.pop(p)
 
-    def _unaccounted(self, p: nn.Parameter) -> RuntimeError:
-        return RuntimeError(
-            f"the gradient of {self._names[p]!r} does not (or not only) come from calls of the layer that owns it. Is it "
-            "used elsewhere, as in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run "
-            "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
-            f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
-        )
+def _followed(
+    model: nn.Module, params: Iterable[nn.Parameter] | None, excluded: set[nn.Parameter]
+) -> dict[nn.Parameter, Followed]:
+    names = {p: name for name, p in model.named_parameters()}
+    given = list(names if params is None else params)
+    for p in given:
+        if p not in names:
+            raise ValueError(
+                f"a parameter of shape {tuple(p.shape)} is not part of the model: give the model that owns it"
+            )
+    return {p: Followed(p, names[p]) for p in given if p.requires_grad and p not in excluded}
 
 
-def _always_together(layers: list[Layer]) -> dict[nn.Parameter, list[nn.Parameter]]:
-    """The other parameters of a layer that uses all of them in every call, and shares none: one has its gradient when all have."""
+def _note_what_comes_together(layers: list[Layer]) -> None:
+    """The parameters of a layer that uses all of them in every call, and shares none: one has its gradient when all have."""
     owners = Counter(p for layer in layers for p in layer.params.values())
-    alone = [layer for layer in layers if not layer.replays and all(owners[p] == 1 for p in layer.params.values())]
-    return {p: [q for q in layer.params.values() if q is not p] for layer in alone for p in layer.params.values()}
+    for layer in layers:
+        if not layer.replays and all(owners[p] == 1 for p in layer.params.values()):
+            for one in layer.followed:
+                one.together = [other for other in layer.followed if other is not one]
+
+
+def audit(one: Followed, accounted: Tensor, tolerance: Tensor) -> None:
+    """Once for each parameter: its layers must account for its whole gradient."""
+    assert one.whole is not None
+    whole = one.whole.to_dense().to(accounted.dtype)
+    if not whole.isfinite().all():
+        return
+    if (whole - accounted).norm() > ACCOUNTED * whole.norm() + tolerance:
+        raise unaccounted(one)
+    one.audit.remove()
+    one.audit, one.whole = None, None
+
+
+def unaccounted(one: Followed) -> RuntimeError:
+    return RuntimeError(
+        f"the gradient of {one.name!r} does not (or not only) come from calls of the layer that owns it. Is it "
+        "used elsewhere, as in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run "
+        "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
+        f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
+    )
 
 
 def is_rounded(outputs: list[Tensor]) -> bool:

@@ -130,34 +130,46 @@ class OnePosition:
 
     def __init__(self, z: Tensor):
         self.z = z
-        self._squares: tuple[float, Tensor] | None = None
 
-    def squares(self, scale: float) -> Tensor:
-        if self._squares is None or self._squares[0] != scale:
-            self._squares = scale, self.z.square().mul_(scale)
-        return self._squares[1]
+    @cached_property
+    def squares(self) -> Tensor:
+        return self.z.square()
 
 
 class ExplicitOnce(Explicit):
     """T = 1."""
 
     def __init__(self, at: OnePosition):
-        super().__init__(at.z.unsqueeze(1))
+        Gradients.__init__(self, len(at.z), at.z.shape[1], at.z.device)
         self.at = at
 
+    @cached_property
+    def z(self) -> Tensor:  # type: ignore[override]
+        return self.at.z.unsqueeze(1)
+
     def sum_of_squares(self, scale: float) -> Tensor:
-        return self.at.squares(scale).sum(0)
+        return self.at.squares.sum(0).mul_(scale)
 
 
 class OuterOnce(Outer):
     """T = 1, where the squares separate: Σᵢ cᵢ² = (z²)ᵀ(a²)."""
 
     def __init__(self, at: OnePosition, a: Tensor):
-        super().__init__(at.z.unsqueeze(1), a.unsqueeze(1))
         self.at, self.input = at, a
+        self.shape = Size((at.z.shape[1], a.shape[1]))
+        Gradients.__init__(self, len(a), self.shape.numel(), a.device)
+
+    @cached_property
+    def z(self) -> Tensor:  # type: ignore[override]
+        return self.at.z.unsqueeze(1)
+
+    @cached_property
+    def a(self) -> Tensor:  # type: ignore[override]
+        return self.input.unsqueeze(1)
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        return torch.mm(self.at.squares(scale).T, self.input.square())
+        squares = self.at.squares.new_empty(self.shape)
+        return squares.addmm_(self.at.squares.T, self.input.square(), beta=0, alpha=scale)
 
 
 class Rows(Gradients):
