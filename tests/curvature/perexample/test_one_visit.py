@@ -14,11 +14,7 @@ from vadam.curvature.perexample import gradients, loop
 N, T = 5, 6
 
 
-@pytest.fixture(autouse=True)
-def _double():
-    torch.set_default_dtype(torch.float64)
-    yield
-    torch.set_default_dtype(torch.float32)
+pytestmark = pytest.mark.usefixtures("double")
 
 
 @pytest.fixture
