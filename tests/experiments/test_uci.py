@@ -20,9 +20,9 @@ from vadam.cli.speech import in_words
 from vadam.ensemble import MLP, Member, train
 from vadam.experiments import ExperimentError, find
 from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results, read_results
+from vadam.experiments.results import Recorded, Results, read_results, read_run
 from vadam.experiments.runner import run, run_folder
-from vadam.experiments.uci import comparison, convergence, methods, networks
+from vadam.experiments.uci import comparison, convergence, examine, methods, networks
 from vadam.experiments.uci.config import Config, preset
 from vadam.experiments.uci.run import cells
 
@@ -39,11 +39,16 @@ def rows(out: Path, config: Config = SMALL) -> dict[str, dict]:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict]:
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if not data.available("boston"):
         pytest.skip("the Boston data are not on this machine")
     out = tmp_path_factory.mktemp("whole")
     run(UCI, SMALL, out)
+    return out
+
+
+@pytest.fixture(scope="module")
+def whole(out: Path) -> dict[str, dict]:
     return rows(out)
 
 
@@ -284,3 +289,29 @@ class TestSweep:
         assert "Vadam 1, BBVI 0" in UCI.part("table").notes(results)[0]
         assert any("–" in row for row in UCI.part("table").table(results).rows)
         assert set(UCI.part("plot").figures(results)) == set(UCI.part("plot").CAPTIONS)
+
+
+class TestExamine:
+    def test_nothing_changed_gives_what_is_recorded(self, out: Path) -> None:
+        recorded = read_run(run_folder(out, SMALL))
+        assert recorded is not None
+        for cell in ("vadam-boston", "bbvi-boston"):
+            for metric, values in examine.again(recorded, SMALL, cell).items():
+                np.testing.assert_allclose(values, recorded[cell][metric], rtol=1e-5)
+
+    @pytest.mark.parametrize(
+        "change", ["batch_size", "epochs", "samples", "prior_precision", "noise_precision", "seed"]
+    )
+    def test_every_change_changes_something(self, out: Path, change: str) -> None:
+        recorded = read_run(run_folder(out, SMALL))
+        assert recorded is not None
+        scores = examine.again(recorded, SMALL, "vadam-boston", **{change: 17})
+        assert not np.allclose(scores["rmse"], recorded["vadam-boston"]["rmse"], rtol=1e-5)
+
+    def test_a_cell_that_is_not_there(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setattr("sys.argv", ["examine", "vadam-boston", "--results", str(tmp_path)])
+        with pytest.raises(SystemExit):
+            examine.main()
+        assert "vadam-boston is not recorded" in capsys.readouterr().err
