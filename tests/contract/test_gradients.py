@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn.utils import clip_grad_norm_
 
+import vadam
 from specs import SPECS, Problem, Spec, same, snapshot
 
 LOOPS = [pytest.param(spec, way, id=f"{spec}-{way}") for spec in SPECS for way in spec.ways if way != "closure"]
@@ -169,3 +170,19 @@ def test_nonfinite_gradients_are_refused_or_skipped(spec: Spec) -> None:
     assert opt.skipped_steps == 1
     assert same(problem.weights(), weights)
     assert same(snapshot(opt), state)
+
+
+@pytest.mark.parametrize("samples", [2, 3])
+def test_gradients_that_share_one_buffer(samples: int) -> None:
+    """Who computes gradients may write all of them to the same memory, as DistributedDataParallel does to its buckets."""
+    w = torch.nn.Parameter(torch.zeros(3))
+    opt = vadam.Vadam([w], num_data=10, samples=samples, generator=torch.Generator().manual_seed(0))
+    buffer, given = torch.empty(3), []
+
+    def closure() -> torch.Tensor:
+        given.append(torch.full((3,), float(len(given) + 1)))
+        w.grad = buffer.copy_(given[-1])
+        return torch.zeros(())
+
+    opt.step(closure)
+    torch.testing.assert_close(w.grad, torch.stack(given).mean(0))

@@ -1,10 +1,14 @@
 """The native loops against the plain rule: every rule, every kind of memory, every way of use; and what an interruption leaves."""
 
+import copy
+import gc
 import inspect
 import math
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -468,7 +472,6 @@ def test_what_is_remembered_from_step_to_step_is_looked_at_again(changes: list[s
 
 def test_two_optimizers_of_one_shape_in_two_threads() -> None:
     """A native call lets the other thread go on: what it points to must be its own."""
-    from concurrent.futures import ThreadPoolExecutor
 
     def run(seed: int) -> list[Tensor]:
         with torch.random.fork_rng():
@@ -491,3 +494,74 @@ def test_two_optimizers_of_one_shape_in_two_threads() -> None:
         together = list(pool.map(run, range(4)))
     for one, other in zip(alone, together, strict=True):
         torch.testing.assert_close(other, one)
+
+
+@pytest.mark.parametrize("what", ["weight", "state"])
+def test_memory_that_is_read_in_another_order(what: str) -> None:
+    """The same address, other strides."""
+
+    def run(compile: bool) -> Tensor:
+        torch.manual_seed(0)
+        layer = nn.Linear(4, 4, bias=False)
+        opt = vadam.Vadam(layer.parameters(), num_data=40, generator=torch.Generator().manual_seed(1), compile=compile)
+        x = torch.randn(8, 4)
+
+        def closure() -> Tensor:
+            opt.zero_grad()
+            loss = (layer(x) - 1).square().mean()
+            loss.backward()
+            return loss
+
+        opt.step(closure)
+        if what == "weight":
+            layer.weight.data = layer.weight.data.t()
+        else:
+            opt.state[layer.weight]["s"].t_()
+        for _ in range(3):
+            opt.step(closure)
+        return layer.weight.detach().clone()
+
+    torch.testing.assert_close(run(True), run(False), rtol=1e-5, atol=1e-6)
+
+
+def test_a_state_that_was_made_smaller_is_refused() -> None:
+    layer = nn.Linear(5, 4, bias=False)
+    opt = vadam.Vadam(layer.parameters(), num_data=40, compile=True)
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = layer(torch.ones(2, 5)).square().mean()
+        loss.backward()
+        return loss
+
+    opt.step(closure)
+    opt.state[layer.weight]["s"].resize_(2)
+    with pytest.raises(RuntimeError, match="2 numbers belongs to 20 weights"):
+        opt.step(closure)
+
+
+def test_states_that_were_replaced_are_let_go() -> None:
+    problem = Problem(torch.float32)
+    opt = vadam.Vadam(problem.model.parameters(), num_data=40, compile=True)
+    problem.step(opt, BY_NAME["Vadam"])
+    old = []
+    for _ in range(3):
+        old += [weakref.ref(opt.state[p]["s"]) for p in problem.model.parameters()]
+        opt.load_state_dict(copy.deepcopy(opt.state_dict()))
+        problem.step(opt, BY_NAME["Vadam"])
+        for p in problem.model.parameters():
+            old.append(weakref.ref(opt.state[p]["s"]))
+            opt.state[p]["s"] = opt.state[p]["s"].clone()
+        problem.step(opt, BY_NAME["Vadam"])
+    gc.collect()
+    assert not any(ref() is not None for ref in old)
+
+
+def test_numbers_of_the_state_in_half_precision() -> None:
+    problem = Problem(torch.float32)
+    opt = vadam.Vadam(problem.model.parameters(), num_data=40, compile=True)
+    problem.step(opt, BY_NAME["Vadam"])
+    for p in problem.model.parameters():
+        opt.state[p]["gamma1_t"] = opt.state[p]["gamma1_t"].bfloat16()
+    problem.step(opt, BY_NAME["Vadam"])
+    assert all(opt.state[p]["gamma1_t"].dtype == torch.bfloat16 for p in problem.model.parameters())

@@ -29,6 +29,7 @@ class Estimate:
         self.last: Sample | None = None  # the last that counts
         self._h: Grads | None = None
         self._g: Grads = {}
+        self._means: Grads = {}  # gradients that are our own: means over samples
         self._before: Norms = {}  # norms of the gradients that ĥ belongs to
         self._now: Norms | None = None  # and as the update finds them
         self._settled = False  # whether they have been out of reach since
@@ -51,6 +52,10 @@ class Estimate:
             self._h = self._curvatures(self.last, self._g)
         for p in params:
             p.grad = base[p].clone() if p in base else None
+            if p in self._g and self._means.get(p) is not self._g[p]:
+                self._g[p] = self._g[
+                    p
+                ].clone()  # the next gradient may be written to the same memory, as in buckets of DDP
 
     def put_back(self) -> None:
         """After a sample that does not count."""
@@ -77,7 +82,8 @@ class Estimate:
                 self._known = {p: (x, of_captured[p]) for p, x in captured.items() if p in of_captured}
             h = {**self._curvatures(sample, g), **recorded}
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
-            for p, mean in _running_mean(self._g, g, self.count).items() if self.count > 1 else ():
+            self._means = _running_mean(self._g, g, self.count) if self.count > 1 else {}
+            for p, mean in self._means.items():
                 p.grad = mean
             self._g = {}
             if self.count > 1:

@@ -213,10 +213,13 @@ def _place(x: Tensor) -> int | None:
 def _places(piece: Piece, slot: Sequence[Tensor]) -> list[int | None]:
     """Of each parameter's part of a slot. Parameters and states are as they were found last, as long as they lie where they lay."""
     known = piece.places.get(id(slot))
-    if known is not None and known[1] == [x.data_ptr() for x in slot]:
+    sizes = piece.sizes
+    if known is not None and known[1] == [
+        x.data_ptr() if x.is_contiguous() and x.numel() == size else None for x, size in zip(slot, sizes, strict=True)
+    ]:
         return [*known[1]]
     places = [_place(x) for x in slot]
-    for x, place, size in zip(slot, places, piece.sizes, strict=True):
+    for x, place, size in zip(slot, places, sizes, strict=True):
         if place is not None and x.numel() != size:
             _check_size(x, size, piece)
     stays = slot is piece.params or (piece.stored is not None and any(slot is x for x in piece.stored.vectors))

@@ -103,7 +103,8 @@ class Cells:
 
     def __init__(self, tensors: list[Tensor]) -> None:
         self._tensors = tensors
-        in_memory = all(type(x) is Tensor and x.device.type == "cpu" for x in tensors)
+        known = (torch.float64, torch.float32)
+        in_memory = all(type(x) is Tensor and x.device.type == "cpu" and x.dtype in known for x in tensors)
         self._arrays = [x.detach().numpy() for x in tensors] if in_memory else None
         self._places = [x.data_ptr() for x in tensors]
 

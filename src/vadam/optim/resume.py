@@ -65,6 +65,7 @@ class Resumable(Optimizer):
         self._to_mean("load_state_dict()")
         self._forget()
         self._check_same_kind(state_dict)
+        self.__dict__.pop("_packed", None)
         super().load_state_dict(state_dict)
         saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
         for index, p in zip(saved, chain.from_iterable(g["params"] for g in self.param_groups), strict=True):

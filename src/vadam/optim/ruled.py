@@ -117,6 +117,8 @@ class Ruled(Resumable):
             group = weights_of_group[0][0]
             rule = self._language(group).rule
             pieces += pack(group, rule, [(p, self._numbers(group, p, rule)) for _, p in weights_of_group])
+        for other in [key for key, known in packed.items() if not self._are_current(known)]:
+            del packed[other]  # it holds a state that is no longer ours
         if len(packed) > 8:
             packed.clear()
         packed[which] = pieces

@@ -535,3 +535,25 @@ def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, 
     model[0].bias.requires_grad_(False)
     loss_fn(model(x), y).backward()
     assert set(engine.take()) == {p for p in model.parameters() if p.requires_grad}
+
+
+def test_no_positions_and_no_examples():
+    layer = nn.Linear(3, 2)
+    engine = PerExampleSquares(layer)
+    layer(torch.randn(N, 0, 3)).sum().backward()
+    assert all(not h.any() for h in engine.take().values())
+    layer(torch.randn(0, 3)).sum().backward()
+    assert all(not h.any() for h in engine.take().values())
+    engine.remove()
+
+
+def test_gradients_that_are_cleared_during_the_backward_pass(model, data):
+    """As by an optimizer that steps inside it."""
+    engine = PerExampleSquares(model)
+    hooks = [p.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None)) for p in model.parameters()]
+    loss_fn(model(data[0]), data[1]).backward()
+    h = engine.take()
+    engine.remove()
+    for hook in hooks:
+        hook.remove()
+    assert_same(h, loop(model, loss_fn, *data))

@@ -214,3 +214,125 @@ def test_sequence_first(model, data, visits):
     h = squares(TimeFirst(), *data, sequence_first=True)
     assert len(visits) == 2
     assert_same(h, loop(model, loss_fn, *data))
+
+
+def test_a_layer_used_twice_inside_checkpoints_of_two_micro_batches(data):
+    """What the first backward pass has learned must not change what the second computes again."""
+
+    class Twice(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.head = nn.Linear(3, 3), nn.Linear(3, 2)
+
+        def part(self, x):
+            return torch.tanh(self.inner(torch.tanh(self.inner(x))))
+
+        def forward(self, x):
+            return self.head(checkpoint(self.part, x, use_reentrant=False))
+
+    torch.manual_seed(0)
+    model, (x, y) = Twice(), data
+    engine = PerExampleSquares(model)
+    halves = [(x[:2], y[:2]), (x[2:4], y[2:4])]
+    losses = [loss_fn(model(a), b) / 2 for a, b in halves]
+    for loss in losses:
+        loss.backward()
+    h = engine.take()
+    engine.remove()
+    assert_same(h, loop(model, loss_fn, x[:4], y[:4]))
+
+
+@pytest.mark.parametrize("stop", ["recording", "remove"])
+def test_an_engine_that_stops_between_a_checkpointed_forward_and_its_backward(model, data, stop):
+    expected = plain_gradients(model, data)
+    engine = PerExampleSquares(model)
+    loss = loss_fn(checkpoint(model, data[0].requires_grad_(), use_reentrant=False), data[1])
+    if stop == "recording":
+        engine.recording = False
+    else:
+        engine.remove()
+    loss.backward()
+    for p, g in expected.items():
+        torch.testing.assert_close(p.grad, g)
+
+
+def test_changes_in_place_are_seen_by_autograd(model, data):
+    output = model.first(data[0])
+    (plain,) = torch.autograd.grad(output.square().sum(), model.first.weight)
+    engine = PerExampleSquares(model)
+    output = model.first(data[0])
+    product = output * output
+    output.mul_(2)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
+    engine.remove()
+    assert plain.shape == model.first.weight.shape
+
+
+def test_the_weight_may_change_where_no_gradient_goes_further(data):
+    head = nn.Linear(3, 2)
+    engine = PerExampleSquares(head)
+    loss = loss_fn(head(data[0]), data[1])
+    expected = loop(head, loss_fn, *data)
+    with torch.no_grad():
+        head.weight.mul_(1.1)
+    loss.backward()
+    assert_same(engine.take(), expected)
+    engine.remove()
+
+
+def test_gradients_of_the_input_alone_cost_no_visits_and_leave_nothing(model, data, visits):
+    engine = PerExampleSquares(model)
+    x = data[0].requires_grad_()
+    for _ in range(3):
+        torch.autograd.grad(loss_fn(model(x), data[1]), x)
+        loss_fn(model(x), data[1]).backward(inputs=[x])
+    model(x)
+    assert not visits
+    assert not any(one.calls for one in engine._followed)
+    loss_fn(model(x), data[1]).backward()
+    assert_same(engine.take(), loop(model, loss_fn, x.detach(), data[1]))
+    engine.remove()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.*:DeprecationWarning")  # of torch itself
+def test_derivatives_of_other_kinds(model, data):
+    x = data[0]
+    jacobian, forward_ad = torch.autograd.functional.jacobian, torch.autograd.forward_ad
+
+    def derivatives():
+        with forward_ad.dual_level():
+            tangent = forward_ad.unpack_dual(model(forward_ad.make_dual(x, torch.ones_like(x)))).tangent
+        return jacobian(model, x, vectorize=True), tangent
+
+    expected = derivatives()
+    engine = PerExampleSquares(model)
+    torch.testing.assert_close(derivatives(), expected)
+    engine.remove()
+
+
+def test_squares_are_whole_where_the_backward_pass_runs_under_autocast(data):
+    model, (x, y) = Sequences().float(), (data[0].float(), data[1].float())
+    expected = squares(model, x, y)
+    model.zero_grad()
+    engine = PerExampleSquares(model)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast("cpu", enabled=False):
+            loss = loss_fn(model(x), y)
+        loss.backward()
+    h = engine.take()
+    engine.remove()
+    for p in (model.second.weight, model.second.bias):
+        torch.testing.assert_close(h[p], expected[p])
+
+
+def test_complex_layers_are_left_alone(data):
+    layer = nn.Linear(3, 2, dtype=torch.complex128)
+    engine = PerExampleSquares(layer)
+    loss = layer(data[0] + 0j).abs().square().mean()
+    engine.recording = False
+    loss.backward()
+    gradient, layer.weight.grad = layer.weight.grad, None
+    engine.remove()
+    layer(data[0] + 0j).abs().square().mean().backward()
+    torch.testing.assert_close(gradient, layer.weight.grad)

@@ -1,6 +1,7 @@
 """A layer as the engine sees it, and one call of it: what went in, and the gradient of the loss at what came out."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -158,6 +159,14 @@ def floating(tree: Any) -> list[Tensor]:
     """The tensors of a module's output that a gradient can flow into."""
     leaves = [tree] if isinstance(tree, Tensor) else pytree.tree_leaves(tree)
     return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+
+
+def is_rounded(outputs: list[Tensor]) -> bool:
+    return any(torch.is_autocast_enabled(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
+
+
+def full_precision(device_type: str) -> AbstractContextManager:
+    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
 
 
 Rule = Callable[[Call], dict[str, Gradients]]

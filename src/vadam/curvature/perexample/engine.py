@@ -8,7 +8,6 @@ the parameter have reported.
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -19,7 +18,16 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from vadam.curvature.perexample import one_visit
-from vadam.curvature.perexample.call import WAY_OUT, Call, Layer, detached, floating, mixes_examples
+from vadam.curvature.perexample.call import (
+    WAY_OUT,
+    Call,
+    Layer,
+    detached,
+    floating,
+    full_precision,
+    is_rounded,
+    mixes_examples,
+)
 from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
 from vadam.curvature.perexample.replay import random_state
@@ -67,6 +75,10 @@ class Followed:
         grad = self.param.grad
         return grad is None or (grad._version != self.left and not bool(grad.any()))
 
+    def drop_arrived(self) -> None:
+        if self.calls:
+            self.calls = {}
+
     def forget_passes(self) -> None:
         self.squares, self.last_pass, self.left = None, -1, -1
 
@@ -106,7 +118,6 @@ class PerExampleSquares:
         self.recording = True
         self._passes: dict[int, tuple[int, Layer]] = {}  # in each backward pass: how many examples, and who counted
         self._looked_in = -1  # the last pass that looked for gradients that had been cleared
-        self._any_squares = False
         self._handles: list[Any] = []
         excluded = set(exclude)
         followed = _followed(model, params, excluded)
@@ -131,7 +142,7 @@ class PerExampleSquares:
     def take(self) -> dict[nn.Parameter, Tensor]:
         """ĥ of every parameter that took part since the last ``take`` or ``discard``, and a fresh start."""
         sizes = [size for size, _ in self._passes.values()]
-        correction = len(sizes) ** 2 * sizes[0] / sum(sizes) if sizes else 1.0
+        correction = len(sizes) ** 2 * max(1, sizes[0]) / sum(sizes) if sum(sizes) else 1.0
         taken = {one.param: one.squares for one in self._followed if one.squares is not None}
         if correction != 1:
             for squares in taken.values():
@@ -170,6 +181,10 @@ class PerExampleSquares:
         outputs = floating(output)
         if any(torch._C._functorch.is_functorch_wrapped_tensor(y) for y in outputs):
             return None
+        task = torch._C._current_graph_task_id()
+        if task == -1:  # no backward pass is under way: what has arrived in earlier ones went to no parameter
+            for one in layer.followed:
+                one.drop_arrived()
         kept = [y.detach() for y in outputs] if layer.replays else ()
         if len(outputs) > 1:  # one may be computed from another: copies, which only the outside sees, keep them apart
             output = pytree.tree_map_only(Tensor, Tensor.clone, output)
@@ -181,12 +196,12 @@ class PerExampleSquares:
             num_outputs=len(outputs),
             random_state=layer.random_state,
             is_rounded=layer.replays and is_rounded(outputs),
-            forward_task=torch._C._current_graph_task_id(),
+            forward_task=task,
         )
         layer.random_state = None
         if len(args) == 1 and isinstance(output, Tensor) and one_visit.suits(layer, args[0], output):
             arrival = partial(self._arrives_for_one_visit, call)
-            return one_visit.Linear.apply(output.data, args[0], module.weight, module.bias, arrival)
+            return one_visit.Linear.apply(output.detach(), args[0], module.weight, module.bias, arrival)
         for index, y in enumerate(outputs):
             if y.requires_grad:
                 surviving_changes_in_place(y).register_hook(partial(self._arrives, call, index, y.shape))
@@ -202,9 +217,10 @@ class PerExampleSquares:
         if call.spent:
             raise RuntimeError("backward() ran through one graph a second time: add the losses up and call it once")
         task = torch._C._current_graph_task_id()
-        if self._any_squares and self._looked_in != task:
+        if self._looked_in != task:
             self._looked_in = task
-            if all(one.was_cleared() for one in self._followed if one.squares is not None):
+            taken = [one for one in self._followed if one.squares is not None]
+            if taken and all(one.was_cleared() for one in taken):
                 self._forget_passes()
         for one in call.layer.followed:
             one.calls[call] = None
@@ -221,7 +237,6 @@ class PerExampleSquares:
     def _forget_passes(self) -> None:
         """Those that have been; of one that is under way, its calls stay."""
         self._passes.clear()
-        self._any_squares = False
         for one in self._followed:
             one.forget_passes()
 
@@ -269,14 +284,13 @@ class PerExampleSquares:
         examples = self._count_examples(one, uses)
         gradients = summed([use for _, use in uses])
         first_size, _ = next(iter(self._passes.values()))
-        scale = examples**2 / first_size  # so that a single backward pass needs no correction in ``take``
+        scale = examples**2 / max(1, first_size)  # so that a single backward pass needs no correction in ``take``
         squares = gradients.sum_of_squares(scale)
         if one.audit is not None:
             spread = (squares.sum() / scale).sqrt()
             tolerance = ACCOUNTED * spread + sum(call.rounding() for call in calls)
             audit(one, gradients.total(), tolerance)
         one.squares = squares if one.squares is None else one.squares.add_(squares)
-        self._any_squares = True
 
     def _count_examples(self, one: Followed, uses: list[tuple[Call, Gradients]]) -> int:
         """The size of the minibatch of this backward pass, on which all layers must agree."""
@@ -340,14 +354,6 @@ def unaccounted(one: Followed) -> RuntimeError:
         "with engine.recording = False or compiled, or a transposed output of the layer changed in place? Use parameters "
         f"through their layers (two layers may share one), leave penalties to prior_precision, {WAY_OUT}"
     )
-
-
-def is_rounded(outputs: list[Tensor]) -> bool:
-    return any(torch.is_autocast_enabled(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
-
-
-def full_precision(device_type: str) -> AbstractContextManager:
-    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
 
 
 def surviving_changes_in_place(output: Tensor) -> Tensor:

@@ -118,10 +118,10 @@ class Outer(Gradients):
         if positions > FEW_POSITIONS:
             return super().sum_of_squares(scale)
         z, a = self.z.unbind(1), self.a.unbind(1)
-        squares = self.z.new_empty(self.z.shape[2], self.a.shape[2])
+        squares = self.z.new_zeros(self.z.shape[2], self.a.shape[2])
         for t, u in combinations_with_replacement(range(positions), 2):
             twice = 1 if t == u else 2
-            squares.addmm_((z[t] * z[u]).T, a[t] * a[u], beta=int(t + u > 0), alpha=twice * scale)
+            squares.addmm_((z[t] * z[u]).T, a[t] * a[u], alpha=twice * scale)
         return squares.view(self.shape)
 
 

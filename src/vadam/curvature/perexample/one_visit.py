@@ -9,9 +9,10 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import forward_ad
 from torch.nn.modules import module as all_modules
 
-from vadam.curvature.perexample.call import Layer
+from vadam.curvature.perexample.call import Layer, full_precision
 from vadam.curvature.perexample.closed_forms import linear
 from vadam.curvature.perexample.gradients import FEW_POSITIONS
 
@@ -25,7 +26,7 @@ class Linear(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, arrival: Arrival) -> Tensor:
-        ctx.save_for_backward(x, weight)
+        ctx.save_for_backward(x, weight if x.requires_grad else None)
         ctx.arrival = arrival
         ctx.mark_dirty(y)
         return y
@@ -34,14 +35,25 @@ class Linear(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> Any:
         (z,), (x, weight) = grads, ctx.saved_tensors
         _, input_needs, _, bias_needs, _ = ctx.needs_input_grad
-        of_examples = ctx.arrival(z)
-        if of_examples is None:
-            of_weight = z.flatten(0, -2).T @ x.flatten(0, -2)
-            of_bias = z.flatten(0, -2).sum(0) if bias_needs else None
-        else:
-            of_weight = of_examples["weight"].total_through_examples()
-            of_bias = of_examples["bias"].total() if bias_needs else None
-        return None, z @ weight if input_needs else None, of_weight, of_bias, None
+        with full_precision(z.device.type):
+            of_examples = ctx.arrival(z) if _adds_to_gradients(ctx) else None
+            if of_examples is None:
+                rows = z.reshape(-1, z.shape[-1])
+                of_weight = rows.t() @ x.reshape(-1, x.shape[-1])
+                of_bias = rows.sum(0) if bias_needs else None
+            else:
+                of_weight = of_examples["weight"].total_through_examples()
+                of_bias = of_examples["bias"].total() if bias_needs else None
+            return None, z @ weight if input_needs else None, of_weight, of_bias, None
+
+
+def _adds_to_gradients(ctx: Any) -> bool:
+    """Whether this backward pass adds to the weight's gradient, or asks for others only."""
+    (_, _), (_, _), (node, _), *_ = ctx.next_functions
+    try:
+        return torch._C._will_engine_execute_node(node)
+    except RuntimeError:  # what it says under torch.autograd.grad, which adds to no gradient
+        return False
 
 
 def suits(layer: Layer, x: Any, y: Tensor) -> bool:
@@ -50,8 +62,15 @@ def suits(layer: Layer, x: Any, y: Tensor) -> bool:
     if layer.rule is not linear or layer.several_uses or not isinstance(x, Tensor) or x.ndim < 3:
         return False
     weight = layer.params.get("weight")
-    ours = weight is not None and module.weight is weight and next(iter(module._forward_hooks)) == layer.hook
-    alone = ours and not all_modules._global_forward_hooks and not torch.compiler.is_compiling()
-    plain = alone and type(x) in PLAIN and type(y) in PLAIN and x.dtype == y.dtype == weight.dtype  # type: ignore[union-attr]
+    if weight is None or module.weight is not weight or not (weight.requires_grad and weight.is_floating_point()):
+        return False
+    first = next(iter(module._forward_hooks)) == layer.hook and not all_modules._global_forward_hooks
+    plain = type(x) in PLAIN and type(y) in PLAIN and x.dtype == y.dtype == weight.dtype and not _is_special()
     positions = x.numel() // (x.shape[-1] * x.shape[1 if layer.sequence_first else 0]) if x.numel() else 0
-    return plain and y.requires_grad and positions > FEW_POSITIONS
+    return first and plain and y.requires_grad and positions > FEW_POSITIONS
+
+
+def _is_special() -> bool:
+    """Forward-mode derivatives, compilation; and checkpointing, where a second run must save the same tensors as the first did."""
+    checkpointed = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    return checkpointed or forward_ad._current_level >= 0 or torch.compiler.is_compiling()
