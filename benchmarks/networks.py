@@ -80,12 +80,24 @@ def residual_with_batch_norm() -> tuple[nn.Module, Tensor]:
     return ResidualNetwork("batch", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
+def residual_on_cifar() -> tuple[nn.Module, Tensor]:
+    """The same with GroupNorm on images of CIFAR-10's size, 3x32x32; batch 32."""
+    return ResidualNetwork("group", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
+
+
+def residual_with_batch_norm_on_cifar() -> tuple[nn.Module, Tensor]:
+    """The same with BatchNorm on images of CIFAR-10's size, 3x32x32; batch 32."""
+    return ResidualNetwork("batch", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
+
+
 MODELS: dict[str, Callable[[], tuple[nn.Module, Tensor]]] = {"mlp": mlp, "cnn": cnn, "transformer": transformer}
 TRAINED = {
     **MODELS,
     "lstm": lstm,
     "residual, GroupNorm": residual,
     "residual, BatchNorm": residual_with_batch_norm,
+    "residual, GroupNorm, 32x32": residual_on_cifar,
+    "residual, BatchNorm, 32x32": residual_with_batch_norm_on_cifar,
 }
 """Of these a training step is timed."""
 

@@ -19,6 +19,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 from torch.autograd.graph import increment_version
 
 from vadam.optim import native_math, native_noise, threads
@@ -87,9 +88,9 @@ class Native:
 
     def norms(self, tensors: Sequence[Tensor]) -> list[float]:
         places = [_place(x) for x in tensors]
-        if None in places or not all(x.device.type == "cpu" for x in tensors):
+        if None in places:
             return self.otherwise.norms(tensors)
-        return _tables.of(tuple(x.numel() for x in tensors)).norms(cast(list[int], places))
+        return _tables.of((*map(TensorBase.numel, tensors),)).norms(cast(list[int], places))
 
 
 def _signature(task: Task, seed: int | None) -> Signature:
@@ -204,7 +205,7 @@ def _threads_for(tiles: int) -> int:
 
 def _place(x: Tensor) -> int | None:
     """Where it lies in memory, if it lies there as it is: in single precision, in order, not negated or zero by a flag."""
-    if x.dtype is torch.float32 and type(x) in PLAIN and x.is_contiguous() and not x.is_neg():
+    if x.dtype is torch.float32 and type(x) in PLAIN and x.is_cpu and x.is_contiguous() and not x.is_neg():
         place = x.data_ptr()
         return place if place or not x.numel() else None
     return None
@@ -214,10 +215,10 @@ def _places(piece: Piece, slot: Sequence[Tensor]) -> list[int | None]:
     """Of each parameter's part of a slot. Parameters and states are as they were found last, as long as they lie where they lay."""
     known = piece.places.get(id(slot))
     sizes = piece.sizes
-    if known is not None and known[1] == [
-        x.data_ptr() if x.is_contiguous() and x.numel() == size else None for x, size in zip(slot, sizes, strict=True)
-    ]:
-        return [*known[1]]
+    if known is not None:  # many small tensors: the methods themselves, without a line of Python for each
+        there = [*map(TensorBase.data_ptr, slot)] == known[1] and all(map(TensorBase.is_contiguous, slot))
+        if there and [*map(TensorBase.numel, slot)] == sizes:
+            return [*known[1]]
     places = [_place(x) for x in slot]
     for x, place, size in zip(slot, places, sizes, strict=True):
         if place is not None and x.numel() != size:

@@ -10,8 +10,10 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 
 from vadam.optim.distributed import local
 from vadam.optim.sample import storage_dtype
@@ -84,14 +86,14 @@ class Stored:
         self.vectors: list[Slot] = [fields[name] for name in vectors]
         self._numbers = {name: Cells(fields[name]) for name in numbers}
 
-    def is_found_in(self, states: list[dict[str, Tensor]], numbers: dict[str, float]) -> bool:
+    def is_found_in(self, states: list[dict[str, Tensor]], numbers: dict[str, float] | None) -> bool:
         """Whether the same tensors are still there, with these numbers."""
-        if [id(state) for state in states] != self._states:
+        if [*map(id, states)] != self._states:
             return False
         for name, tensors in self._fields.items():
             if [id(state.get(name)) for state in states] != tensors:
                 return False
-        return all(cells.hold(numbers[name]) for name, cells in self._numbers.items())
+        return numbers is None or all(cells.hold(numbers[name]) for name, cells in self._numbers.items())
 
     def write(self, numbers: dict[str, float]) -> None:
         for name, cells in self._numbers.items():
@@ -111,8 +113,8 @@ class Cells:
     def hold(self, value: float) -> bool:
         if self._arrays is None:
             return all(x.item() == value for x in self._tensors)
-        found = [x.data_ptr() for x in self._tensors] == self._places
-        return found and [x.item() for x in self._arrays].count(value) == len(self._arrays)
+        found = [*map(TensorBase.data_ptr, self._tensors)] == self._places
+        return found and [*map(np.ndarray.item, self._arrays)].count(value) == len(self._arrays)
 
     def fill(self, value: float) -> None:
         if self._arrays is None:

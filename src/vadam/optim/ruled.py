@@ -124,13 +124,13 @@ class Ruled(Resumable):
         packed[which] = pieces
         return pieces
 
-    def _are_current(self, pieces: list[Piece]) -> bool:
-        """Whether the state is still what the pieces know of it."""
+    def _are_current(self, pieces: list[Piece], *, again: bool = False) -> bool:
+        """Whether the state is still what the pieces know of it; ``again``: in one step, where its numbers are not looked at twice."""
         rules = {id(group): self._language(group).rule for group in self.param_groups}
         for piece in pieces:
             found, stored = [self.state.get(p, {}) for p in piece.params], piece.stored
             same_rule = piece.rule is rules.get(id(piece.group))
-            if not same_rule or stored is None or not stored.is_found_in(found, piece.numbers):
+            if not same_rule or stored is None or not stored.is_found_in(found, None if again else piece.numbers):
                 return False
         return True
 
@@ -213,7 +213,7 @@ class Ruled(Resumable):
         Where the weights still hold the sample, the means are read from where they are kept, or restored first.
         """
         pieces = [piece for piece in last.pieces if all(p in g for p in piece.params)] if last is not None else []
-        pieces = pieces if self._are_current(pieces) else []
+        pieces = pieces if self._are_current(pieces, again=True) else []
         done = {p for piece in pieces for p in piece.params}
         rest = [(group, p) for group, p in self._grouped() if p in g and p not in done] if len(done) < len(g) else []
         others = self._pieces(rest)
