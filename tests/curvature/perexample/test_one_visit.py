@@ -336,3 +336,14 @@ def test_complex_layers_are_left_alone(data):
     engine.remove()
     layer(data[0] + 0j).abs().square().mean().backward()
     torch.testing.assert_close(gradient, layer.weight.grad)
+
+
+@pytest.mark.parametrize("wanted", ["weight", "bias"])
+def test_a_backward_pass_for_one_parameter(model, data, wanted):
+    expected = loop(model, loss_fn, *data)
+    engine = PerExampleSquares(model)
+    p = getattr(model.first, wanted)
+    for _ in range(2):
+        loss_fn(model(data[0]), data[1]).backward(inputs=[p])
+        torch.testing.assert_close(engine.take()[p], expected[p])
+    engine.remove()

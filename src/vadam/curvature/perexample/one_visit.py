@@ -48,10 +48,10 @@ class Linear(torch.autograd.Function):
 
 
 def _adds_to_gradients(ctx: Any) -> bool:
-    """Whether this backward pass adds to the weight's gradient, or asks for others only."""
-    (_, _), (_, _), (node, _), *_ = ctx.next_functions
+    """Whether this backward pass adds to the gradient of weight or bias, or asks for others only."""
+    _, _, *params = ctx.next_functions
     try:
-        return torch._C._will_engine_execute_node(node)
+        return any(node is not None and torch._C._will_engine_execute_node(node) for node, _ in params)
     except RuntimeError:  # what it says under torch.autograd.grad, which adds to no gradient
         return False
 
