@@ -101,6 +101,9 @@ class ParameterNoiseDDPG(DDPG):
         if issubclass(self.actor_optimizer, VariationalOptimizer):
             arguments.setdefault("generator", torch.Generator().manual_seed(int(torch.randint(1 << 62, ()))))
         self.actor.optimizer = self.actor_optimizer(self.actor.parameters(), **arguments)
+        pairs = ((self.critic, self.critic_target), (self.actor, self.actor_target))
+        self._followed: list[Tensor] = [p for network, _ in pairs for p in network.parameters()]
+        self._following: list[Tensor] = [p for _, target in pairs for p in target.parameters()]
         if self._sampler is None:
             return
         if not self._sampler.has_loop:
@@ -196,20 +199,19 @@ class ParameterNoiseDDPG(DDPG):
         self.actor.optimizer.zero_grad()
         q = self.critic.q1_forward(batch.observations, self.actor(batch.observations))
         loss = -(q.mean() if self.policy_gradient == "mean" else q.sum())
-        loss.backward(inputs=list(self.actor.parameters()))
+        loss.backward(inputs=[p for group in self.actor.optimizer.param_groups for p in group["params"]])
         self.actor.optimizer.step()
         self._holds_sample = False
         return loss.detach()
 
     @torch.no_grad()
     def _update_targets(self) -> None:
-        for network, target in ((self.critic, self.critic_target), (self.actor, self.actor_target)):
-            torch._foreach_lerp_(list(target.parameters()), list(network.parameters()), self.tau)
+        torch._foreach_lerp_(self._following, self._followed, self.tau)
         polyak_update(self.critic_batch_norm_stats, self.critic_batch_norm_stats_target, 1.0)
         polyak_update(self.actor_batch_norm_stats, self.actor_batch_norm_stats_target, 1.0)
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_noise"]
+        return [*super()._excluded_save_params(), "_noise", "_followed", "_following"]
 
 
 def _networks(given: dict[str, Any]) -> dict[str, Any]:

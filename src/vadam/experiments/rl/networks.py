@@ -47,6 +47,9 @@ class LillicrapPolicy(TD3Policy):
         self.initialise: dict[str, Callable[[Any], None]] = INITIALISATIONS[initialisation]
         super().__init__(*args, **kwargs)
 
+    def set_training_mode(self, mode: bool) -> None:
+        """Nothing to do: no layer of these networks knows training from testing."""
+
     def make_actor(self, features_extractor: Any = None) -> Actor:
         actor = super().make_actor(features_extractor)
         self.initialise["actor"](actor)
