@@ -8,11 +8,9 @@ call does them all, on torch's own threads. Single precision on the CPU; whateve
 from __future__ import annotations
 
 import ctypes
-import math
-import threading
 from collections.abc import Callable, Sequence
-from functools import cache, lru_cache
-from itertools import accumulate, pairwise
+from functools import cache
+from itertools import pairwise
 from types import ModuleType
 from typing import Any, cast
 
@@ -22,14 +20,14 @@ from torch import Tensor
 from torch._C import TensorBase
 from torch.autograd.graph import increment_version
 
-from vadam.optim import native_math, native_noise, threads
+from vadam.optim import native_norms, threads
 from vadam.optim.distributed import PLAIN, is_sharded, local
 from vadam.optim.kernels import Chunked, Compiled, Engine, Kernel, Receipt, Task, names_of
+from vadam.optim.native_scope import names, options
 from vadam.optim.noise import BLOCK, TILE
 from vadam.optim.pieces import Piece, Slot
 from vadam.optim.tracing import is_arithmetic, loop
 
-TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
 HEAD, ROW = 4, 6  # words of the table: of its head, and of each row
 
 _is_arithmetic = cache(is_arithmetic)
@@ -90,7 +88,7 @@ class Native:
         places = [_place(x) for x in tensors]
         if None in places:
             return self.otherwise.norms(tensors)
-        return _tables.of((*map(TensorBase.numel, tensors),)).norms(cast(list[int], places))
+        return native_norms.tables.of((*map(TensorBase.numel, tensors),)).norms(cast(list[int], places))
 
 
 def _signature(task: Task, seed: int | None) -> Signature:
@@ -168,7 +166,7 @@ class Call:
             for x in task.numbers:
                 numbers += x.values() if isinstance(x, dict) else (x,)
         layout = _layout(tasks, len(tasks[0].reads) + len(extra), len(numbers) // len(tasks))
-        self.threads = _threads_for(layout.tiles)
+        self.threads = threads.number_for(layout.tiles)
         layout.point_to(addresses)
         layout.numbers[:] = numbers
         self._receipt = Receipt() if tasks[0].receipt is None else tasks[0].receipt
@@ -197,10 +195,6 @@ class Call:
     def write_back(self) -> None:
         for target, x in self._copies:
             target.copy_(x)
-
-
-def _threads_for(tiles: int) -> int:
-    return max(1, min(torch.get_num_threads(), tiles // TILES_OF_A_THREAD))
 
 
 def _place(x: Tensor) -> int | None:
@@ -283,9 +277,9 @@ def _compiled(kernel: Kernel, rule: ModuleType, signature: Signature) -> Callabl
     import numba
 
     vectors, targets, _ = signature
-    scope = _scope().copy()
+    scope = names().copy()
     exec(loop(kernel, rule, *signature), scope)
-    scope["body"] = numba.njit(fastmath={"contract", "nsz", "arcp"}, **_options())(scope["body"])
+    scope["body"] = numba.njit(fastmath={"contract", "nsz", "arcp"}, **options())(scope["body"])
     arrays = [*vectors, *(name for name in targets if name not in vectors)]
     in_table = [name for name in arrays if name != "eps"]
     pointers = [
@@ -298,121 +292,3 @@ def _compiled(kernel: Kernel, rule: ModuleType, signature: Signature) -> Callabl
     shape = {"tile": TILE, "head": HEAD, "row": ROW, "stride": 2 + len(in_table)}
     exec(_WORK.format(**shape, pointers=", ".join(pointers), noise=noise), scope)
     return threads.team(numba.njit(error_model="numpy")(scope["work"]))
-
-
-_SQUARES = """
-def work(address, thread, threads):
-    table = integers(address)
-    for tile in range(table[1] * thread // threads, table[1] * (thread + 1) // threads):
-        k = 0
-        while k + 1 < table[0] and table[{head} + 3 * (k + 1)] <= tile:
-            k += 1
-        row = {head} + 3 * k
-        start = (tile - table[row]) * {tile}
-        doubles(table[2])[tile] = squares(reals(table[row + 2] + 4 * start), min({tile}, table[row + 1] - start))
-"""
-
-
-class SquaresTable:
-    """For sums of squares of tensors of some sizes: tensors, tiles, address of the results; each tensor's first tile, size, address."""
-
-    def __init__(self, sizes: Sequence[int]) -> None:
-        self._first = [0, *accumulate(-(-size // TILE) for size in sizes)]
-        self._squares = np.empty(self._first[-1])
-        rows = [word for first, size in zip(self._first, sizes, strict=False) for word in (first, size, 0)]
-        self._words = np.array([len(sizes), self._first[-1], self._squares.ctypes.data, 0, *rows], dtype=np.int64)
-        self._addresses = self._words[HEAD + 2 :: 3]
-        self._address = self._words.ctypes.data
-
-    def norms(self, places: list[int]) -> list[float]:
-        self._addresses[:] = places
-        _squares()(self._address, _threads_for(self._first[-1]))
-        return cast(list[float], np.sqrt(np.add.reduceat(self._squares, self._first[:-1])).tolist())
-
-
-class SquaresTables(threading.local):
-    """Each thread's own: a native call lets others go on."""
-
-    def __init__(self) -> None:
-        self.of = lru_cache(maxsize=64)(SquaresTable)
-
-
-_tables = SquaresTables()
-
-
-@cache
-def _squares() -> Callable[[int, int], None]:
-    """The sum of squares of each tile."""
-    import numba
-
-    def squares(x: Any, n: int) -> Any:
-        total = np.float32(0)
-        for i in range(n):
-            total += x[i] * x[i]
-        return total
-
-    scope = _scope() | {"squares": numba.njit(fastmath={"reassoc", "contract", "nsz"}, **_options())(squares)}
-    exec(_SQUARES.format(head=HEAD, tile=TILE), scope)
-    return threads.team(numba.njit(error_model="numpy")(scope["work"]))
-
-
-@cache
-def _scope() -> dict[str, Any]:
-    """What the sources above use."""
-    from numba import types
-
-    kinds = {"integers": types.int64, "doubles": types.float64, "reals": types.float32}
-    pointers = {name: _pointer(kind) for name, kind in kinds.items()}
-    noise = native_noise.noise(pointers["reals"], **_options())
-    return pointers | native_math.functions() | {"real": np.float32, "sqrt": math.sqrt, "noise": noise, "room": _room()}
-
-
-@cache
-def _options() -> dict[str, Any]:
-    return {"error_model": "numpy", "pipeline_class": _no_alias()}
-
-
-@cache
-def _no_alias() -> type:
-    """Tells the compiler that the arrays of a loop do not overlap: otherwise it does not dare to compute several weights at once."""
-    from numba.core.compiler import Compiler
-
-    class NoAlias(Compiler):
-        def __init__(self, *args: Any) -> None:
-            args[5].noalias = True  # flags
-            super().__init__(*args)
-
-    return NoAlias
-
-
-@cache
-def _pointer(kind: Any) -> Any:
-    """An address as a pointer to numbers of a kind."""
-    from numba import types
-    from numba.extending import intrinsic
-
-    pointer = types.CPointer(kind)
-
-    @intrinsic
-    def cast_to_pointer(context: Any, address: Any) -> Any:
-        return pointer(types.intp), lambda c, builder, s, args: builder.inttoptr(args[0], c.get_value_type(pointer))
-
-    return cast(Any, cast_to_pointer)
-
-
-@cache
-def _room() -> Any:
-    """The address of a tile of memory on the stack."""
-    from llvmlite import ir  # type: ignore[import-untyped]
-    from numba import types
-    from numba.core import cgutils
-    from numba.extending import intrinsic
-
-    @intrinsic
-    def room(context: Any) -> Any:
-        def on_the_stack(c: Any, builder: Any, s: Any, args: Any) -> Any:
-            return builder.ptrtoint(cgutils.alloca_once(builder, ir.ArrayType(ir.FloatType(), TILE)), ir.IntType(64))
-
-        return types.intp(), on_the_stack
-
-    return cast(Any, room)

@@ -15,6 +15,8 @@ from typing import Any
 
 import torch
 
+TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
+
 Work = Callable[[int, int, int], None]
 """A native function of the address of its orders, this thread, and the number of threads."""
 
@@ -31,6 +33,10 @@ def openmp() -> ctypes.CDLL | None:
             function.argtypes, function.restype = [], ctypes.c_int
         return found
     return None
+
+
+def number_for(tiles: int) -> int:
+    return max(1, min(torch.get_num_threads(), tiles // TILES_OF_A_THREAD))
 
 
 def team(work: Any) -> Callable[[int, int], None]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 COLOUR = {**COLOURS, "Vprop": "#8e6bbf", "MC-Dropout": "#1a9850"}
 PANELS_A_ROW = 4
+CURVES = ("bbvi", "vadam", "vprop", "vogn")
 
 CAPTIONS = {
     "table": (
@@ -52,8 +53,9 @@ def _table(run: Recorded) -> "Figure":
     rmse.set_xticks([0.5, 0.7, 1, 1.5, 2], labels=["0.5", "0.7", "1", "1.5", "2"])
     rmse.minorticks_off()
     ll.set(xlabel="log-likelihood − the paper’s BBVI", yticklabels=[])
-    for name in NAMES.values():
-        ll.plot([], [], "o", color=COLOUR[name], label=name, markersize=4)
+    for method, name in NAMES.items():
+        if any(values(run, method, one, "rmse") is not None for one in shown):
+            ll.plot([], [], "o", color=COLOUR[name], label=name, markersize=4)
     ll.plot([], [], "o", color=COLOURS["paper"], markerfacecolor="none", label="paper", markersize=4)
     ll.legend(fontsize=7, loc="best")
     return figure
@@ -91,15 +93,16 @@ def _convergence(run: Recorded) -> "Figure":
         _draw_curves(panel, run, name)
     for panel in axes[::columns]:
         panel.set_ylabel("test RMSE")
-    for method in ("bbvi", "vadam", "vprop", "vogn"):
-        axes[0].plot([], [], color=COLOUR[NAMES[method]], label=NAMES[method])
+    for method in CURVES:
+        if any(curves(run, method, name) is not None for name in shown):
+            axes[0].plot([], [], color=COLOUR[NAMES[method]], label=NAMES[method])
     axes[0].legend(fontsize=7, loc="upper right")
     return figure
 
 
 def _draw_curves(panel: "Axes", run: Recorded, name: str) -> None:
     early, late = [], []
-    for method in ("bbvi", "vadam", "vprop", "vogn"):
+    for method in CURVES:
         rmse = curves(run, method, name)
         if rmse is None:
             continue
