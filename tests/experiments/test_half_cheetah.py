@@ -11,7 +11,11 @@ import torch
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
 pytest.importorskip("mujoco", reason="MuJoCo is not installed")
 
+import gymnasium
+
 from vadam.experiments import find
+from vadam.experiments.contract import ExperimentError
+from vadam.experiments.half_cheetah import plot
 from vadam.experiments.ledger import Verdict, entries
 from vadam.experiments.results import Recorded, Results
 from vadam.experiments.rl import cells, explore_rule, reading
@@ -184,6 +188,75 @@ def test_the_ledger_judges_five_trials_and_no_fewer() -> None:
     growing = [trial(0, 1, grown=0.5) for _ in range(5)]
     assert verdicts(recorded(vadagrad=growing))["rl-variance"] == Verdict.NOT_SUPPORTED
     assert set(verdicts(Results()).values()) == {Verdict.NOT_RUN}
+
+
+def test_the_ledger_judges_three_million_steps() -> None:
+    end = 3_000_000
+    low, high = ([trial(level + 10 * i, 0, end=end) for i in range(5)] for level in (0, 1000))
+    curves = {
+        "vadam": high,
+        "vadagrad": low,
+        "adam_plain": high,
+        "adam_explore": high,
+        "sgd_plain": low,
+        "sgd_explore": low,
+    }
+    found = verdicts(recorded(**curves))
+    assert Verdict.NOT_RUN not in found.values()
+    late = ("rl-sgd-late", "rl-catch-up", "rl-premature", "rl-no-premature")
+    assert {found[claim] for claim in late} == {Verdict.SUPPORTED}
+    assert found["rl-final"] == Verdict.NOT_SUPPORTED
+    found = verdicts(recorded(**curves | {"vadam": low, "adam_explore": high, "adam_plain": low}))
+    assert found["rl-no-premature"] == found["rl-final"] == Verdict.NOT_SUPPORTED
+    assert (
+        verdicts(recorded(**curves | {"adam_plain": low, "adam_explore": low}))["rl-catch-up"] == Verdict.NOT_SUPPORTED
+    )
+
+
+def test_unrest_is_neither_slope_nor_what_comes_later() -> None:
+    def restless(t: dict, by: float) -> dict:
+        return t | {"mean": [m + by * (-1) ** k for k, m in enumerate(t["mean"])]}
+
+    assert reading.unrest(trial(0, 30), 100_000) == pytest.approx(0)
+    assert reading.unrest(restless(trial(0, 30), 5.0), 100_000) == pytest.approx(10.0)
+    calm, fast = [trial(i, 1) for i in range(5)], [trial(i, 50) for i in range(5)]
+    assert verdicts(recorded(vadam=calm, adam_explore=fast))["rl-unstable"] == Verdict.NOT_SUPPORTED
+    wild = [restless(t, 100.0 + i) for i, t in enumerate(fast)]
+    later = [trial(i, 1, end=200_000) for i in range(5)]
+    for t in later:
+        t["mean"][11:] = [1000.0 * (-1) ** k for k in range(len(t["mean"]) - 11)]
+    assert verdicts(recorded(vadam=later, adam_explore=wild))["rl-unstable"] == Verdict.SUPPORTED
+
+
+def test_without_mujoco_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def missing(*_: object, **__: object) -> None:
+        raise gymnasium.error.DependencyNotInstalled("MuJoCo is not installed")
+
+    monkeypatch.setattr(gymnasium, "make", missing)
+    with pytest.raises(ExperimentError, match=r'pip install "vadam\[rl\]" \(MuJoCo is not installed\)'):
+        cells.trained(SMALL, "vadam-0-80", Work(SMALL, "vadam-0-80", tmp_path))
+
+
+def test_a_prediction_in_the_middle_of_a_step_is_the_means() -> None:
+    """The networks of the experiments, too, tell their optimizer when they are not training."""
+    one = Trial(SMALL, table_3(SMALL)["vadam"], 0)
+    one.model.learn(30)
+    x = one.model.get_env().reset()
+    mean = one.model.predict(x, deterministic=True)[0]
+    one.model._last_obs = x
+    one.model.policy.set_training_mode(True)
+    acted, _ = one.model._sample_action(0)
+    assert not np.array_equal(acted, mean)
+    np.testing.assert_array_equal(one.model.predict(x, deterministic=True)[0], mean)
+
+
+def test_figures_of_nothing_and_of_trials_that_do_not_explore() -> None:
+    assert plot.figures(recorded()) == {}
+    strip = {"return": 1.0, "radii": [0.05] * 8, "frames": np.zeros((2, 8, 4)).tolist()}
+    plain = {name: value for name, value in trial(0, 1).items() if name not in ("sigma", "grown")} | {"film": strip}
+    figures = plot.figures(recorded(adam_plain=[plain]))
+    assert set(figures) == {"curves", "film"}
+    assert figures["film"].get_suptitle() == "Adam-Plain, trial 0, after 100,000 steps: return 1"
 
 
 def test_the_furthest_record_of_a_trial_counts() -> None:

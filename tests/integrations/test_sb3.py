@@ -79,6 +79,23 @@ def test_wrong_arguments_are_told() -> None:
         small("Pendulum-v1", vadam.VON, {"num_data": 1, "curvature": "score"})
     with pytest.raises(TypeError, match="num_data"):
         small("Pendulum-v1", vadam.Vprop)
+    for wrong in (1e-3, "vadam", None):
+        with pytest.raises(
+            TypeError, match=r"actor_optimizer=.* is not valid: give a class.*the critic's rate is learning_rate"
+        ):
+            small("Pendulum-v1", wrong)
+    with pytest.raises(ValueError, match="samples=2 in actor_optimizer_kwargs is not valid"):
+        small("Pendulum-v1", vadam.Vadam, {"samples": 2})
+
+
+def test_what_is_left_out_of_vadams_arguments_is_the_papers() -> None:
+    group = small("Pendulum-v1", vadam.Vadam, {"lr": 3e-4}).actor.optimizer.param_groups[0]
+    assert (group["lr"], group["prior_precision"], group["sampling_precision"], group["num_data"]) == (
+        3e-4,
+        1e-8,
+        1e4,
+        1,
+    )
 
 
 @pytest.mark.filterwarnings("ignore:.*recommend you to use a symmetric and normalized Box action space.*")
@@ -193,6 +210,17 @@ model.learn(70)
         [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unstable_simulation_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    monkeypatch.chdir(tmp_path)
+    model = small("HalfCheetah-v5")
+    model.learn(1)
+    model.get_env().envs[0].unwrapped.data.qvel[:] = 1e11
+    with pytest.warns(RuntimeWarning, match="MuJoCo: .*unstable"):
+        model.learn(2, reset_num_timesteps=False)
     assert not list(tmp_path.iterdir())
 
 

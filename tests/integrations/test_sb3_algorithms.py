@@ -167,6 +167,18 @@ def test_one_sample_an_episode_keeps_its_noise() -> None:
     assert not torch.equal(deviations[399], deviations[400])
 
 
+def test_a_reset_begins_an_episode() -> None:
+    """``learn`` resets the environment, and with ``reset_num_timesteps=False`` it goes on where it was."""
+    model = model_in_float64(sample_every="episode", learning_starts=10**6)
+    watched = Watched(model)
+    for reset in (True, False, True):
+        model.learn(20, reset_num_timesteps=reset)
+    deviations = [weights[0] for weights in watched.acting]
+    assert all(torch.equal(deviations[0], d) for d in deviations[:40])
+    assert not torch.equal(deviations[39], deviations[40])
+    assert all(torch.equal(deviations[40], d) for d in deviations[40:])
+
+
 def test_one_sample_an_episode_follows_the_mean() -> None:
     model = model_in_float64(sample_every="episode")
     model.learn(20)

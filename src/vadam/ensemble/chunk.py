@@ -123,8 +123,8 @@ def _prepare(members: Sequence[Member], settings: Settings) -> Data:
 
 def _constants(members: Sequence[Member], dtype: torch.dtype) -> steps.Constants:
     columns = [
-        [m.prior_precision for m in members],
-        [m.train_rows if m.num_data is None else m.num_data for m in members],
+        [m.prior_precision / m.temperature for m in members],
+        [(m.train_rows if m.num_data is None else m.num_data) / m.temperature for m in members],
         [m.noise_precision for m in members],
         [m.dropout for m in members],
     ]

@@ -26,6 +26,7 @@ class Member:
         dropout: the rate, for MC-Dropout.
         lr, epochs: instead of the method's and the training's.
         num_data: N, if it is not the number of training rows.
+        temperature: T of the posterior to the power 1/T; N and λ are divided by it. Below 1 the weights spread less.
         init: weights to start from, by name; by default what the module's own initialisation draws from the seed.
     """
 
@@ -39,6 +40,7 @@ class Member:
     dropout: float = 0.0
     lr: float | None = None
     num_data: float | None = None
+    temperature: float = 1.0
     epochs: int | None = None
     init: Mapping[str, Tensor] | None = None
 
@@ -59,6 +61,7 @@ class Member:
         positive = {
             "noise_precision": self.noise_precision,
             "num_data": self.num_data,
+            "temperature": self.temperature,
             "epochs": self.epochs,
             "lr": self.lr,
         }

@@ -43,18 +43,42 @@ def difference(a: Sequence[float], b: Sequence[float], *, paired: bool, level: f
     return Interval(float(left.mean() - right.mean()), float(low), float(high))
 
 
+def welch(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> Interval:
+    """Mean of ``a`` minus mean of ``b`` with Welch's interval, for few values in two groups; one value has no bounds."""
+    left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    gap = float(left.mean() - right.mean())
+    if min(len(left), len(right)) < 2:
+        return Interval(gap, float("-inf"), float("inf"))
+    u, v = left.var(ddof=1) / len(left), right.var(ddof=1) / len(right)
+    if u + v == 0:
+        return Interval(gap, gap, gap)
+    freedom = (u + v) ** 2 / (u**2 / (len(left) - 1) + v**2 / (len(right) - 1))
+    half = float(_stats().t.ppf((1 + level) / 2, freedom) * np.sqrt(u + v))
+    return Interval(gap, gap - half, gap + half)
+
+
 def student(values: "Sequence[float] | np.ndarray", level: float = 0.95) -> Interval:
     """Student's interval of a mean, for few independent values, where resampling is too sure; one value has no bounds."""
-    try:
-        from scipy import stats
-    except ImportError as error:
-        raise ExperimentError('Student\'s intervals need scipy: pip install "vadam[tune]".') from error
     sample = np.asarray(values, dtype=float)
     mean, n = float(sample.mean()), len(sample)
     if n < 2:
         return Interval(mean, float("-inf"), float("inf"))
-    half = float(stats.t.ppf((1 + level) / 2, n - 1) * sample.std(ddof=1) / np.sqrt(n))
+    half = float(_stats().t.ppf((1 + level) / 2, n - 1) * sample.std(ddof=1) / np.sqrt(n))
     return Interval(mean, mean - half, mean + half)
+
+
+def more_often(a: Sequence[bool], b: Sequence[bool]) -> float:
+    """p of Fisher's exact test: that ``a`` is true so much more often than ``b`` by chance."""
+    counts = [[sum(found), len(found) - sum(found)] for found in (a, b)]
+    return float(_stats().fisher_exact(counts, alternative="greater").pvalue)
+
+
+def _stats() -> Any:
+    try:
+        from scipy import stats
+    except ImportError as error:
+        raise ExperimentError('Tests and intervals for few values need scipy: pip install "vadam[tune]".') from error
+    return stats
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:

@@ -48,7 +48,7 @@ class ParameterNoiseDDPG(DDPG):
         policy: as for DDPG, e.g. "MlpPolicy". The default network is the paper's, 400 and 300 ReLU units.
         env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. Several environments share a sample.
         actor_optimizer: the class of the actor's optimizer.
-        actor_optimizer_kwargs: its arguments, the learning rate among them; by default the paper's, if the optimizer is Vadam.
+        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper.
         sample_every: "step" draws new weights for every time step, as the paper does; "episode" keeps the noise ε for an
             episode (with several environments until the first of their episodes ends), while μ and σ go on learning.
         policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in its authors' program.
@@ -76,9 +76,12 @@ class ParameterNoiseDDPG(DDPG):
     ) -> None:
         _one_of("sample_every", sample_every, ("step", "episode"))
         _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
-        if actor_optimizer_kwargs is None:
-            actor_optimizer_kwargs = {**TABLE_3, "compile": available()} if actor_optimizer is Vadam else {}
-        self.actor_optimizer, self.actor_optimizer_kwargs = actor_optimizer, dict(actor_optimizer_kwargs)
+        _check_optimizer(actor_optimizer, actor_optimizer_kwargs or {})
+        table_3 = {**TABLE_3, "compile": available()} if actor_optimizer is Vadam else {}
+        self.actor_optimizer, self.actor_optimizer_kwargs = (
+            actor_optimizer,
+            {**table_3, **(actor_optimizer_kwargs or {})},
+        )
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
         self._noise: Tensor | None = None  # the state from which the optimizer's generator draws the sample that acts
         self._holds_sample = self._episode_ended = False
@@ -162,10 +165,18 @@ class ParameterNoiseDDPG(DDPG):
     # Learning ----------------------------------------------------------------------------------------------------------------
 
     def learn(self, *args: Any, **kwargs: Any) -> ParameterNoiseDDPG:
-        try:
-            return super().learn(*args, **kwargs)
-        finally:
-            self._drop_sample()
+        with quiet():
+            try:
+                return super().learn(*args, **kwargs)
+            finally:
+                self._drop_sample()
+
+    def _setup_learn(self, total_timesteps: int, *args: Any, **kwargs: Any) -> Any:
+        was_acting = self._last_obs
+        ready = super()._setup_learn(total_timesteps, *args, **kwargs)
+        if self._last_obs is not was_acting:  # the environments were reset: an episode begins
+            self._noise, self._holds_sample, self._episode_ended = None, False, False
+        return ready
 
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
         self.policy.set_training_mode(True)
@@ -218,6 +229,18 @@ def _networks(given: dict[str, Any]) -> dict[str, Any]:
     """The paper's layers, and a critic's Adam that makes one pass over its weights."""
     adam = {} if {"optimizer_class", "optimizer_kwargs"} & set(given) else {"optimizer_kwargs": {"fused": True}}
     return {"net_arch": [400, 300], **adam}
+
+
+def _check_optimizer(optimizer: Any, arguments: dict[str, Any]) -> None:
+    if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
+        raise TypeError(
+            f"actor_optimizer={optimizer!r} is not valid: give a class, such as vadam.Vadam or torch.optim.Adam; "
+            "the critic's rate is learning_rate, the actor's is in actor_optimizer_kwargs"
+        )
+    if arguments.get("samples", 1) != 1:
+        raise ValueError(
+            f"samples={arguments['samples']!r} in actor_optimizer_kwargs is not valid: one sample acts, and its gradient is taken"
+        )
 
 
 def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:

@@ -9,6 +9,7 @@ from vadam.experiments.plotting import INK, panels, style
 from vadam.experiments.results import Recorded, Results
 from vadam.experiments.rl.judging import main
 from vadam.experiments.rl.reading import COLOURS, NAMES, curve, trials
+from vadam.experiments.stretches import parsed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -21,15 +22,19 @@ CAPTIONS = {
         "that the authors ship, on HalfCheetah-v1."
     ),
     "spread": "How far the sampled weights spread: the mean standard deviation over all weights of the policy.",
-    "film": "The cheetah of the best trial, with its mean weights: one frame every 0.1 seconds, seen from the side, "
-    "moving to the right.",
+    "film": "The cheetah of the trial with the largest return, whichever its method, with its mean weights: one frame every 0.1 "
+    "seconds, seen from the side, forward is to the right.",
 }
 
 
 def figures(results: Results) -> "dict[str, Figure]":
     run = main(results)
+    if not run.cells:
+        return {}
+    explored = any("sigma" in trial for method in NAMES for trial in trials(run, method))
     with style():
-        return {"curves": _curves(run), "spread": _spread(run), "film": _film(run)}
+        spread = {"spread": _spread(run)} if explored else {}
+        return {"curves": _curves(run), **spread, "film": _film(run)}
 
 
 def _curves(run: Recorded) -> "Figure":
@@ -83,14 +88,14 @@ def _spread(run: Recorded) -> "Figure":
             label = name if number == 0 else None
             axes.plot(np.asarray(trial["step"]) / 1000, trial["sigma"], color=COLOURS[method], linewidth=1, label=label)
     axes.set(xlabel=STEPS, ylabel="mean σ")
-    if axes.lines:
-        axes.legend(fontsize=7)
+    axes.legend(fontsize=7)
     axes.grid()
     return figure
 
 
 def _film(run: Recorded) -> "Figure":
-    best: dict[str, Any] = max((cell["film"] for cell in run.cells.values()), key=lambda film: film["return"])
+    key = max(run.cells, key=lambda key: run[key]["film"]["return"])
+    best: dict[str, Any] = run[key]["film"]
     frames = np.asarray(best["frames"], dtype=float)
     figure, axes = panels(6, rows=-(-len(frames) // 6), width=1.75, height=1.35)
     for number, (panel, limbs) in enumerate(zip(axes, frames, strict=False)):
@@ -105,6 +110,8 @@ def _film(run: Recorded) -> "Figure":
             side.set_visible(False)
     for panel in axes[len(frames) :]:
         panel.set_visible(False)
+    method, number, end = parsed(key)
+    figure.suptitle(f"{NAMES[method]}, trial {number}, after {end:,} steps: return {best['return']:.0f}", fontsize=9)
     return figure
 
 

@@ -14,5 +14,5 @@ __all__ = ["cells", "run_cell"]
 def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     trial = trained(config, key, work)
     with quiet():
-        environment = config.make_environment()
-    return trial.curve.summary() | {"film": film(trial.model, environment, config.episode_steps, seed=0)}
+        strip = film(trial.model, config.make_environment(), config.episode_steps, seed=0)
+    return trial.curve.summary() | {"film": strip}

@@ -8,14 +8,14 @@ import numpy as np
 from vadam.experiments.rl.config import PROTOCOLS
 from vadam.experiments.rl.config import Config as SharedConfig
 
-QUICK = ("vadam-episode", "adam-action-noise", "adam-plain")
+METHODS = ("vadam-episode", "vadam-step", "adam-action-noise", "adam-correlated-noise", "adam-plain")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config(SharedConfig):
     experiment: str = "mountain-car"
     environment: str = "MountainCarContinuous-v0"
-    methods: tuple[str, ...] = ("vadam-episode", "vadam-step", "adam-action-noise", "adam-plain")
+    methods: tuple[str, ...] = METHODS
     hidden: tuple[int, int] = (32, 32)
     episode_steps: int = 999
     block: int = 3_996
@@ -26,7 +26,11 @@ class Config(SharedConfig):
     """c: every weight begins with σ = 1/√c."""
     action_noise: float = 0.3
     """The standard deviation that is added to actions, which lie in [−1, 1]."""
-    train_every: int = 8
+    correlated_noise: tuple[float, float] = (0.2, 0.15)
+    """σ and θ of the Ornstein–Uhlenbeck noise of Lillicrap et al., with a step of 1."""
+    train_every: int = 9
+    """It divides an episode, so that blocks end with one."""
+    revision: int = 2
 
     def make_environment(self) -> Any:
         from gymnasium.wrappers import RescaleObservation
@@ -39,7 +43,7 @@ class Config(SharedConfig):
 
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {"trials": 1, "stretches": (200,), "block": 100, "episode_steps": 50, "test_episodes": 2},
-    "quick": {"methods": QUICK, "trials": 5, "stretches": (15_984,)},
+    "quick": {"trials": 5, "stretches": (15_984,)},
     "paper": {"trials": 10, "stretches": (39_960,)},
 }
 

@@ -14,6 +14,7 @@ COLOURS = {
     "vadam-episode": "#e0533d",
     "vadam-step": "#8e6bbf",
     "adam-action-noise": "#3b82c4",
+    "adam-correlated-noise": "#1a9850",
     "adam-plain": "#8b949e",
 }
 CAPTIONS = {
@@ -26,10 +27,14 @@ CAPTIONS = {
 
 def figures(results: Results) -> "dict[str, Figure]":
     run = results["text"]
+    shown = [method for method in NAMES if trials(run, method)]
+    if not shown:
+        return {}
     with style():
-        shown = [method for method in NAMES if trials(run, method)]
-        figure, axes = panels(len(shown), width=3.0, height=2.2)
-        for panel, method in zip(axes, shown, strict=True):
+        figure, axes = panels(min(len(shown), 3), rows=-(-len(shown) // 3), width=3.3, height=2.2)
+        for panel in axes[len(shown) :]:
+            panel.set_visible(False)
+        for panel, method in zip(axes, shown, strict=False):
             for lane, trial in enumerate(trials(run, method), start=1):
                 end, first = trial["step"][-1], trial["first_arrival"]
                 panel.plot([0, end], [lane, lane], color=COLOURS[method], linewidth=1, alpha=0.5)
@@ -38,5 +43,6 @@ def figures(results: Results) -> "dict[str, Figure]":
                     panel.text(first, lane + 0.18, f" {trial['arrivals']}×", fontsize=8)
             lanes = len(trials(run, method))
             panel.set(title=NAMES[method], xlabel="time steps", ylim=(0.4, lanes + 0.9), yticks=range(1, lanes + 1))
-        axes[0].set_ylabel("trial")
+        for panel in axes[::3]:
+            panel.set_ylabel("trial")
     return {"arrivals": figure}

@@ -36,5 +36,12 @@ def methods(config: Config) -> dict[str, Any]:
         "vadam-episode": Method("Vadam, one sample an episode", Vadam, noisy, sample_every="episode"),
         "vadam-step": Method("Vadam, one sample a step", Vadam, noisy, sample_every="step"),
         "adam-action-noise": Method("Adam, noise on actions", torch.optim.Adam, adam, action_noise=config.action_noise),
+        "adam-correlated-noise": Method(
+            "Adam, correlated noise on actions",
+            torch.optim.Adam,
+            adam,
+            action_noise=config.correlated_noise[0],
+            noise_pull=config.correlated_noise[1],
+        ),
         "adam-plain": Method("Adam-Plain", torch.optim.Adam, adam),
     }

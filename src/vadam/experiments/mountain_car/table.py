@@ -9,7 +9,8 @@ from vadam.experiments.tables import Table
 NAMES = {
     "vadam-episode": "Vadam, one sample an episode",
     "vadam-step": "Vadam, one sample a step",
-    "adam-action-noise": "Adam, noise on actions",
+    "adam-action-noise": "Adam, independent noise on actions",
+    "adam-correlated-noise": "Adam, correlated noise on actions",
     "adam-plain": "Adam-Plain",
 }
 
@@ -38,9 +39,10 @@ def arrived(run: Recorded, method: str) -> list[int]:
 
 def notes(results: Results) -> list[str]:
     return [
-        "A policy that is wrong in one consistent way for a whole episode swings; one whose noise is new at every step trembles "
-        "about its mean, and so does one with noise on its actions. Before the first arrival every reward is a cost, and what "
-        "there is to learn is to stand still. Arriving is not yet having learned: the test returns are those of the mean weights."
+        "What swings the car is noise that lasts. Weights that are kept for an episode are wrong in one consistent way, and "
+        "Ornstein–Uhlenbeck noise pushes in one direction for a while; weights or actions that are perturbed anew at every step "
+        "tremble about the mean. Before the first arrival every reward is a cost, and what there is to learn is to stand still. "
+        "Arriving is not yet having learned: the test returns are those of the mean weights."
     ]
 
 

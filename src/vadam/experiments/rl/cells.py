@@ -24,15 +24,8 @@ def cells(config: Config) -> dict[str, float]:
 
 def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[str, Any]] | None = None) -> Any:
     """The trial of that cell, trained to its end: from its own checkpoint, or that of the stretch before, or from the start."""
-    try:
-        from vadam.experiments.rl.methods import table_3
-        from vadam.experiments.rl.trial import Trial
-    except ImportError as error:
-        raise ExperimentError(
-            f'Reinforcement learning needs more packages: pip install "vadam[rl]" ({error}).'
-        ) from error
     method, number, end = parsed(key)
-    trial = Trial(config, (methods or table_3)(config)[method], number)
+    trial = _new_trial(config, method, number, methods)
     so_far = work.beside(f"{method}-{number}")
     restored = work.restore() or so_far.restore()
     if restored is not None and restored[1]["step"] <= end:
@@ -46,3 +39,21 @@ def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[
     so_far.checkpoint(trial.tensors(), trial.meta())
     trial.close()
     return trial
+
+
+def _new_trial(config: Config, method: str, number: int, methods: Callable[[Any], dict[str, Any]] | None) -> Any:
+    try:
+        from gymnasium.error import DependencyNotInstalled
+
+        from vadam.experiments.rl.methods import table_3
+        from vadam.experiments.rl.trial import Trial
+    except ImportError as error:
+        raise _missing(error) from error
+    try:
+        return Trial(config, (methods or table_3)(config)[method], number)
+    except DependencyNotInstalled as error:  # MuJoCo
+        raise _missing(error) from error
+
+
+def _missing(error: Exception) -> ExperimentError:
+    return ExperimentError(f'Reinforcement learning needs more packages: pip install "vadam[rl]" ({error}).')

@@ -6,7 +6,7 @@
     μ ← step along ĝ,  σ² or p ← step along its gradient
 
 ĥ is the reparameterised curvature ĝ∘ε/σ, so ĝ∘ε = ĥσ. A step is SGD's, or Adam's with its bias correction.
-Nothing in the objective keeps a variance positive: it is kept from falling below ``FLOOR``.
+Nothing in the objective keeps σ² or p positive: they are kept from falling below ``FLOOR``.
 """
 
 from typing import NamedTuple
@@ -17,7 +17,7 @@ from torch import Tensor
 from vadam.rules.von import Scalar
 
 FLOOR = 1e-8
-"""Of the variance; for the precision, 1/FLOOR is the ceiling and FLOOR the floor too."""
+"""Of what is stepped on, the variance or the precision."""
 
 
 class State(NamedTuple):

@@ -1,39 +1,63 @@
 """Evidence from trials: who learns faster."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 
-from vadam.experiments.evidence import difference
+from vadam.experiments.evidence import Interval, welch
 from vadam.experiments.ledger import Evidence, Verdict, judged
 from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.reading import NAMES, horizon, speed, trials
+from vadam.experiments.rl.reading import NAMES, final, horizon, speed, trials, unrest
+
+MEASURES: dict[Any, str] = {
+    speed: "Mean test return from the start on",
+    final: "Mean of the last 50 test returns",
+    unrest: "Distance of a test return from the middle of its neighbours",
+}
+
+
+def ahead(gap: Interval) -> bool:
+    return gap.low > 0
+
+
+def not_ahead(gap: Interval) -> bool:
+    return gap.low <= 0
+
+
+def not_behind(gap: Interval) -> bool:
+    return gap.high >= 0
 
 
 def main(results: Results) -> Recorded:
     return results.get("authors") or results["text"]
 
 
-def faster(
-    fast: tuple[str, ...], slow: tuple[str, ...], *, until: int, trials_needed: int
+def compared(
+    first: tuple[str, ...],
+    second: tuple[str, ...],
+    holds: Callable[[Interval], bool] = ahead,
+    *,
+    measure: Callable[[Mapping[str, Any], int], float] = speed,
+    until: int,
+    trials_needed: int,
 ) -> Callable[[Results], Evidence]:
-    """Each of ``fast`` has a larger mean test return up to ``until`` than each of ``slow``, at 95 %."""
+    """Each of ``first`` against each of ``second``: what must hold of the difference of their means, Welch's 95 % interval."""
 
     def judge(results: Results) -> Evidence:
         run = main(results)
-        lacking = missing(run, (*fast, *slow), trials_needed, until)
-        pairs = [(a, b) for a in fast for b in slow if trials(run, a) and trials(run, b)]
+        lacking = missing(run, (*first, *second), trials_needed, until)
         parts, clear = [], True
-        for a, b in pairs:
+        for a, b in [(a, b) for a in first for b in second if trials(run, a) and trials(run, b)]:
             reached = min(until, horizon(run, (a, b)))
-            better, worse = ([speed(trial, reached) for trial in trials(run, m)] for m in (a, b))
-            gap = difference(better, worse, paired=False)
-            clear = clear and gap.low > 0
+            ours, theirs = ([measure(trial, reached) for trial in trials(run, m)] for m in (a, b))
+            gap = welch(ours, theirs)
+            clear = clear and holds(gap)
             parts.append(
-                f"{NAMES[a]} {np.mean(better):.0f} ({len(better)} trials), {NAMES[b]} {np.mean(worse):.0f} ({len(worse)}), "
-                f"difference {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}]"
+                f"{NAMES[a]} {np.mean(ours):.0f} ({len(ours)} trials), {NAMES[b]} {np.mean(theirs):.0f} ({len(theirs)}), "
+                f"difference {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {reached:,} steps"
             )
-        text = f"Mean test return over the first {until:,} steps, 95 %: {'; '.join(parts)}." if parts else ""
+        text = f"{MEASURES[measure]}, 95 %: {'; '.join(parts)}." if parts else ""
         if lacking:
             return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip())
         return judged(clear, text)
@@ -51,13 +75,6 @@ def missing(run: Recorded, methods: tuple[str, ...], trials_needed: int, until: 
     return f"Trials of {until:,} steps so far: {', '.join(short)}." if short else ""
 
 
-def late(results: Results) -> Evidence:
-    """A claim about three million steps."""
-    run = main(results)
-    reached = max((trial["step"][-1] for method in NAMES for trial in trials(run, method)), default=0)
-    return Evidence(Verdict.NOT_RUN, f"It is about three million steps; recorded so far: {reached:,}.")
-
-
 def never_grows(method: str, *, trials_needed: int, until: int) -> Callable[[Results], Evidence]:
     def judge(results: Results) -> Evidence:
         run = main(results)
@@ -72,25 +89,5 @@ def never_grows(method: str, *, trials_needed: int, until: int) -> Callable[[Res
         )
         lacking = missing(run, (method,), trials_needed, until)
         return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip()) if lacking else judged(grown == 0, text)
-
-    return judge
-
-
-def steadier(calm: str, wild: str, *, until: int, trials_needed: int) -> Callable[[Results], Evidence]:
-    """By the mean absolute change of the test return from one test to the next."""
-
-    def judge(results: Results) -> Evidence:
-        run = main(results)
-        lacking = missing(run, (calm, wild), trials_needed, until)
-        moves = {
-            m: [float(np.abs(np.diff(np.asarray(t["mean"], dtype=float))).mean()) for t in trials(run, m)]
-            for m in (calm, wild)
-        }
-        text = "; ".join(f"{NAMES[m]} {np.mean(v):.0f} ({len(v)} trials)" for m, v in moves.items() if v)
-        text = f"Mean change of the test return from one test to the next: {text}." if text else ""
-        if lacking:
-            return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip())
-        gap = difference(moves[wild], moves[calm], paired=False)
-        return judged(gap.low > 0, f"{text} Difference, 95 %: {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}].")
 
     return judge

@@ -17,6 +17,8 @@ class Method(NamedTuple):
     sample_every: str | None = None
     """As the configuration says, unless the method has its own."""
     action_noise: float = 0.0
+    noise_pull: float = 0.0
+    """θ of an Ornstein–Uhlenbeck process, which is correlated in time; 0 for noise that is new at every step."""
 
 
 def table_3(config: Config) -> dict[str, Method]:

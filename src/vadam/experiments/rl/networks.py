@@ -48,7 +48,8 @@ class LillicrapPolicy(TD3Policy):
         super().__init__(*args, **kwargs)
 
     def set_training_mode(self, mode: bool) -> None:
-        """Nothing to do: no layer of these networks knows training from testing."""
+        """No layer of these networks knows training from testing; the actor's optimizer does: it samples in training."""
+        self.actor.training = mode
 
     def make_actor(self, features_extractor: Any = None) -> Actor:
         actor = super().make_actor(features_extractor)

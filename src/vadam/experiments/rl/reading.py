@@ -8,7 +8,7 @@ import numpy as np
 from vadam.experiments.results import Recorded
 from vadam.experiments.stretches import furthest as trials
 
-__all__ = ["COLOURS", "NAMES", "curve", "horizon", "speed", "trials"]
+__all__ = ["COLOURS", "NAMES", "curve", "final", "horizon", "speed", "trials", "unrest"]
 
 NAMES = {
     "vadam": "Vadam",
@@ -37,6 +37,18 @@ def speed(trial: Mapping[str, Any], until: int) -> float:
     """The mean test return up to a time step, the start left out: who learns faster has more of it."""
     step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
     return float(mean[(step > 0) & (step <= until)].mean())
+
+
+def final(trial: Mapping[str, Any], until: int) -> float:
+    """The mean of the last 50 test returns up to a time step, as the authors' program prints it."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(mean[step <= until][-50:].mean())
+
+
+def unrest(trial: Mapping[str, Any], until: int) -> float:
+    """How far a test return lies from the middle of the one before and the one after, on average: a steady climb has none."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(np.abs(np.diff(mean[step <= until], n=2)).mean() / 2)
 
 
 def curve(run: Recorded, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from stable_baselines3.common.noise import NormalActionNoise
+from stable_baselines3.common.logger import Logger
+from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from stable_baselines3.common.utils import set_random_seed
 from torch import Tensor
 
@@ -39,7 +40,7 @@ class Trial:
                 method.sample_every or config.sample_every,  # type: ignore[arg-type]
                 config.policy_gradient,  # type: ignore[arg-type]
                 config.critic_lr,
-                action_noise=self._action_noise(method.action_noise),
+                action_noise=self._action_noise(method),
                 learning_starts=config.batch_size,
                 batch_size=config.batch_size,
                 tau=config.tau,
@@ -51,6 +52,7 @@ class Trial:
                 device="cpu",
                 **config.schedule(),
             )
+        self.model.set_logger(Logger(None, []))  # otherwise every block leaves a folder in the temporary files
         self.curve = Curve()
         self._precisions: Tensor | None = None
 
@@ -75,7 +77,9 @@ class Trial:
     def test(self) -> None:
         seeds = [self._seed("test", self.step, episode) for episode in range(len(self.tests))]
         now = precisions(self.model.actor.optimizer)
-        self.curve.add(self.step, test_returns(self.model, self.tests, seeds), spread(now, self._precisions))
+        with quiet():
+            returns = test_returns(self.model, self.tests, seeds)
+        self.curve.add(self.step, returns, spread(now, self._precisions))
         self._precisions = now
 
     def close(self) -> None:
@@ -124,9 +128,13 @@ class Trial:
         model.num_timesteps, model._n_updates, self.curve.points = meta["step"], meta["updates"], meta["points"]
         self._precisions = precisions(model.actor.optimizer)
 
-    def _action_noise(self, sigma: float) -> NormalActionNoise | None:
+    def _action_noise(self, method: Method) -> ActionNoise | None:
         nothing = np.zeros(self.tests[0].action_space.shape or ())
-        return NormalActionNoise(nothing, nothing + sigma) if sigma else None
+        if not method.action_noise:
+            return None
+        if method.noise_pull:
+            return OrnsteinUhlenbeckActionNoise(nothing, nothing + method.action_noise, method.noise_pull, dt=1.0)
+        return NormalActionNoise(nothing, nothing + method.action_noise)
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         return {"actor.optimizer": self.model.actor.optimizer, "critic.optimizer": self.model.critic.optimizer}

@@ -1,0 +1,69 @@
+"""The mountain car: trials that keep their noise for an episode go on as if never stopped; what the ledger may say."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
+
+from vadam.experiments import find
+from vadam.experiments.ledger import Verdict, entries
+from vadam.experiments.mountain_car.run import methods
+from vadam.experiments.results import Recorded, Results
+from vadam.experiments.rl.trial import Trial
+
+EXPERIMENT = find("mountain-car")
+SMALL = replace(
+    EXPERIMENT.config("smoke", "text"), block=36, stretches=(108,), episode_steps=36, hidden=(8, 6), batch_size=8
+)
+
+
+@pytest.mark.parametrize("method", SMALL.methods)
+def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
+    chosen = methods(SMALL)[method]
+    whole = Trial(SMALL, chosen, 0)
+    whole.test()
+    whole.advance(108)
+    tensors = {name: value.clone() for name, value in whole.tensors().items()}
+    meta = json.loads(json.dumps(whole.meta()))
+    resumed = Trial(SMALL, chosen, 0)
+    resumed.load(tensors, meta)
+    for trial in (whole, resumed):
+        trial.advance(108)
+        trial.advance(108)
+    assert resumed.step == whole.step == 108
+    assert resumed.curve.points == whole.curve.points
+    a, b = whole.tensors(), resumed.tensors()
+    assert all(torch.equal(a[name], b[name]) for name in a)
+
+
+@pytest.mark.parametrize("preset", ["quick", "paper"])
+def test_blocks_and_updates_end_with_an_episode(preset: str) -> None:
+    config = EXPERIMENT.config(preset, "text")
+    assert config.block % config.episode_steps == config.episode_steps % config.train_every == 0
+    assert all(end % config.block == 0 for end in config.stretches)
+
+
+def verdict(**arrivals: list[int]) -> Verdict:
+    found = {
+        f"{name.replace('_', '-')}-{i}-100": {
+            "step": [0, 100],
+            "mean": [0.0, 0.0],
+            "arrivals": n,
+            "first_arrival": None,
+        }
+        for name, counts in arrivals.items()
+        for i, n in enumerate(counts)
+    }
+    results = Results({"text": Recorded("quick", "text", {"config": {}}, found)})
+    return next(entry.evidence.verdict for entry in entries(EXPERIMENT, results) if entry.claim.id == "rl-richer")
+
+
+def test_weights_must_beat_every_noise_on_actions() -> None:
+    always, never, often = [3] * 5, [0] * 5, [1, 1, 1, 0, 0]
+    assert verdict(vadam_episode=always, adam_action_noise=never, adam_correlated_noise=never) == Verdict.SUPPORTED
+    assert verdict(vadam_episode=always, adam_action_noise=never, adam_correlated_noise=always) == Verdict.NOT_SUPPORTED
+    assert verdict(vadam_episode=often, adam_action_noise=never, adam_correlated_noise=never) == Verdict.NOT_SUPPORTED
+    assert verdict(vadam_episode=always, adam_action_noise=never) == Verdict.NOT_RUN
