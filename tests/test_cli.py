@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 
 from vadam.cli import frame, modelling
 from vadam.cli.app import app
+from vadam.cli.progress import bar
 from vadam.experiments import ExperimentError, experiments
 
 COMMAND = [sys.executable, "-c", "from vadam.cli import main; main()"]
@@ -135,9 +136,25 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "vadam run theory --preset quick" in " ".join(errors.split())
+    assert "".join(f"Go on with: vadam {' '.join(arguments)}".split()) in "".join(errors.split())
     assert "Traceback" not in errors
     assert "running" not in json.loads(manifest.read_text())
+
+
+def test_without_a_terminal_progress_is_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("vadam.cli.progress.time.monotonic", lambda: now[0])
+    with bar("uci · best") as move:
+        for seconds, fraction in ((0, 0.2), (50, 0.3), (90, 0.4), (100, 0.5), (7200, 0.6), (9000, 1.0)):
+            now[0] = seconds
+            move(fraction, "vadam-naval")
+    lines = capsys.readouterr().err.splitlines()
+    assert lines == [
+        "uci · best · vadam-naval: 40%, 2 min gone, 4 min left",
+        "uci · best · vadam-naval: 60%, 2 h 0 min gone, 2 h 0 min left",
+    ]
 
 
 @pytest.fixture(scope="module")

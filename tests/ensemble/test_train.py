@@ -1,6 +1,7 @@
 """Stacks against single networks: every engine, every method, the same numbers."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -301,3 +302,20 @@ def test_half_tested():
         train([Member(x, y), Member(x, y, test=[0])], MLP(3, 5, 1), METHODS[0])
     with pytest.raises(ValueError, match="history=True scores the test rows"):
         train([Member(x, y)], MLP(3, 5, 1), METHODS[0], history=True)
+
+
+def test_temperature_divides_data_and_prior():
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(40, 2)), rng.normal(size=40)
+    rows, others = np.arange(30), np.arange(30, 40)
+    cold = Member(x, y, train=rows, test=others, prior_precision=2.0, temperature=0.1)
+    same = Member(x, y, train=rows, test=others, prior_precision=20.0, num_data=300)
+    warm = replace(cold, temperature=1.0)
+    stack = train([cold, same, warm], MLP(2, 4, 1), Vadam(init_precision=100.0), epochs=3, batch_size=8).stack
+    assert torch.equal(stack.mean[0], stack.mean[1])
+    assert torch.equal(stack.precision[0], stack.precision[1])
+    assert stack.precision[2].mean() < stack.precision[0].mean()
+    with pytest.raises(ValueError, match=r"temperature=0\.0 of member 0 is not valid"):
+        train([replace(cold, temperature=0.0)], MLP(2, 4, 1), Vadam(), epochs=1)
+    with pytest.raises(ValueError, match=r"init_precision=10.0 is below prior_precision/temperature=20.0 of member 0"):
+        train([cold], MLP(2, 4, 1), Vadam(init_precision=10.0), epochs=1)

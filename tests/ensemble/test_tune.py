@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -91,6 +92,32 @@ def test_journal_of_another_search(tmp_path):
     (tmp_path / "other.jsonl").write_text("hello\n")
     with pytest.raises(ValueError, match="is not the journal of a search"):
         search({"a": folds()}, journal=tmp_path / "other.jsonl")
+
+
+def test_journal_of_another_network_or_start(tmp_path):
+    search({"a": folds()}, journal=tmp_path / "journal.jsonl", trials=1)
+    given = [replace(member, init={}) for member in folds()]
+    with pytest.raises(ValueError, match=r"belongs to another search \(starts is \['own'\] there, \['given'\] here"):
+        search({"a": given}, journal=tmp_path / "journal.jsonl", trials=1)
+    with pytest.raises(ValueError, match=r"belongs to another search \(network is"):
+        tune({"a": folds()}, SPACE, MLP(2, 5, 1), METHOD, journal=tmp_path / "journal.jsonl", trials=1)
+
+
+@pytest.mark.parametrize("bad", [-100.0, -1e4, -math.inf])
+def test_a_hopeless_corner_does_not_blunt_the_search(bad):
+    """A smooth bowl with its best at the middle, and a corner where everything fails, finitely or not."""
+    space = {"a": (math.exp(-4), math.exp(4)), "b": (math.exp(-4), math.exp(4))}
+
+    def value(point):
+        a, b = math.log(point["a"]) / 4, math.log(point["b"]) / 4
+        return bad if a > 0.3 and b > 0.3 else -((a + 0.2) ** 2) - (b - 0.1) ** 2
+
+    corner = {"a": math.exp(3.5), "b": math.exp(3.5)}
+    tried = [(point, value(point)) for point in (corner, *(random_point(space, [0, k]) for k in range(5)))]
+    for k in range(5, 13):
+        point = next_point(space, tried, [0, k])
+        tried.append((point, value(point)))
+    assert max(v for _, v in tried) > -0.01  # a plain Gaussian process: -0.49, -0.19, -0.007
 
 
 def test_divergence_is_a_bad_value_for_its_cell_alone(tmp_path, monkeypatch):

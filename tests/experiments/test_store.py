@@ -20,11 +20,12 @@ TOOK = Took(1.0, 0.5)
 def test_rows_come_back(tmp_path: Path) -> None:
     with Store(tmp_path / "run", "abc") as store:
         store.append("a", {"x": torch.tensor([1.0, 2.0])}, TOOK)
-        store.append("b", {"x": float("nan")}, TOOK)
+        store.append("b", {"x": float("nan")}, TOOK, commit="0123")
         rows = store.rows()
     assert rows["a"]["result"] == {"x": [1.0, 2.0]}
     assert rows["b"]["result"] == {"x": None}
     assert rows["a"]["seconds"] == 1.0
+    assert (rows["a"]["commit"], rows["b"]["commit"]) == (None, "0123")
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))

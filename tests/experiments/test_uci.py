@@ -22,9 +22,10 @@ from vadam.experiments import ExperimentError, find
 from vadam.experiments.ledger import Verdict, entries
 from vadam.experiments.results import Recorded, Results, read_results, read_run
 from vadam.experiments.runner import run, run_folder
-from vadam.experiments.uci import comparison, convergence, examine, methods, networks
+from vadam.experiments.uci import comparison, convergence, examine, methods, networks, table
 from vadam.experiments.uci.config import Config, preset
 from vadam.experiments.uci.run import cells
+from vadam.experiments.work import Work
 
 UCI = find("table1")
 SMALL = replace(
@@ -148,6 +149,28 @@ class TestComparison:
         made = recorded({"vadam-boston": {"curve": {"rmse": fast}}, "bbvi-boston": {"curve": {"rmse": slow}}})
         assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == 2.0
 
+    def test_who_touches_the_target_and_leaves_it_has_not_arrived(self) -> None:
+        spiky, steady = np.array([[1.0, 9.0, 1.0, 1.0]] * 2), np.array([[4.0, 1.0, 1.0, 1.0]] * 2)
+        never = np.array([[4.0, 3.0, 2.0, np.nan]] * 2)
+        target = np.array([1.05, 1.05])
+        assert convergence._arrival(spiky, target).tolist() == [3.0, 3.0]
+        assert convergence._arrival(steady, target).tolist() == [2.0, 2.0]
+        assert convergence._arrival(never, target).tolist() == [5.0, 5.0]
+
+    def test_who_diverges_has_lost_and_does_not_agree_with_the_paper(self) -> None:
+        results = made_up(comparison.SETS, {})
+        run = results["authors"]
+        before = table._far_off(run)[0]
+        for metric in ("rmse", "joint_log_likelihood"):
+            run.cells["bbvi-boston"][metric][3] = np.nan
+        assert comparison.compare(run, "vadam", "bbvi", "boston", "rmse").sign == 1
+        assert comparison.compare(run, "bbvi", "vadam", "boston", "rmse").sign == -1
+        after = table._far_off(run)[0]
+        assert "BBVI on boston, RMSE (diverged)" in after
+        assert int(after.split()[0]) <= int(before.split()[0])
+        rows = {row[0]: row for row in table.table(results).rows}
+        assert rows["Boston, RMSE"][2:4] == ("diverged", "–")
+
 
 def recorded(cells: dict[str, dict]) -> Recorded:
     config = preset("paper", "authors").as_dict()
@@ -193,6 +216,11 @@ class TestClaims:
 
 
 class TestSweep:
+    def test_a_changed_protocol_does_not_go_on_with_the_old_search(self, tmp_path: Path) -> None:
+        changed = (SMALL, replace(SMALL, first_weights=None), replace(SMALL, hidden=20), replace(SMALL, revision=7))
+        journals = {Work(config, "vadam-boston", tmp_path).journal for config in changed}
+        assert len(journals) == len(changed)
+
     def test_a_row_has_all_scores_of_every_split(self, whole: dict[str, dict]) -> None:
         for cell, result in whole.items():
             for metric in comparison.METRICS:
@@ -215,7 +243,7 @@ class TestSweep:
 
         with pytest.raises(KeyboardInterrupt):
             run(UCI, SMALL, tmp_path, progress=stop)
-        journal = run_folder(tmp_path, SMALL) / "checkpoints" / "vadam-boston.jsonl"
+        journal = Work(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
         assert len(journal.read_text().splitlines()) == 1 + SMALL.splits * (1 + rounds)
         run(UCI, SMALL, tmp_path)
         assert rows(tmp_path) == whole

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import sys
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
@@ -87,8 +88,7 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one experiment under one protocol and record its results."""
-    how = f"vadam run {name} --preset {preset}" + (f" --protocol {protocol}" if protocol else "")
-    with in_words(as_json, go_on=how):
+    with in_words(as_json, go_on=_same_command()):
         from vadam.experiments import find
 
         experiment = find(name)
@@ -112,7 +112,7 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
-    with in_words(as_json, go_on=f"vadam reproduce {' '.join(names)}"):
+    with in_words(as_json, go_on=_same_command()):
         chosen = _chosen(names)
         for experiment in chosen:
             for one in [protocol] if protocol else experiment.protocols:
@@ -141,6 +141,11 @@ def demo(out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT
             demo.main(out=out)
         if as_json:
             print_json({"page": str(out / "index.html"), **json.loads((out / "demo.json").read_text(encoding="utf-8"))})
+
+
+def _same_command() -> str:
+    """To paste; --no-resume would begin anew."""
+    return shlex.join(["vadam", *(word for word in sys.argv[1:] if word != "--no-resume")])
 
 
 def _run(
@@ -203,14 +208,18 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     from vadam.experiments.results import read_results
 
     results = read_results(out, experiment)
-    content = experiment.part("table").table(results)
-    title, caption = Text(f"{experiment.artefact}: {experiment.title}"), Text(content.caption)
-    table = Table(title=title, caption=caption, title_justify="left", caption_justify="left")
-    for column in content.columns:
-        table.add_column(column)
-    for row in content.rows:
-        table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
-    _say(table)
+    _say(Text(f"{experiment.artefact}: {experiment.title}"))
+    for content in experiment.tables(results):
+        if not content.rows:
+            continue
+        table = Table(caption=Text(content.caption), caption_justify="left")
+        for column in content.columns:
+            table.add_column(column)
+        for row in content.rows:
+            table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
+        _say(table)
+    for note in experiment.notes(results):
+        _say(note)
     found = entries(experiment, results)
     judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
@@ -223,8 +232,8 @@ def _what_is_missing(experiment: "Experiment", results: "Results", found: "list[
     """The judges say it themselves where a run counts; where none does, which would."""
     if any(run.preset in experiment.judging_presets for run in results.values()):
         return " ".join(dict.fromkeys(entry.evidence.text for entry in found))
-    presets, protocols = " or ".join(experiment.judging_presets), " and ".join(experiment.protocols)
-    return f"They need the preset {presets} of the protocol {protocols}."
+    presets, joined = " or ".join(experiment.judging_presets), " or " if experiment.sweep else " and "
+    return f"They need the preset {presets} of the protocol {joined.join(experiment.protocols)}."
 
 
 def _say(what: Any) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 PATIENCE_SECONDS = 2.0
+LINE_SECONDS = 60.0
+"""Where there is no terminal to draw on, a line that often."""
 
 Move = Callable[[float, str], None]
 
@@ -30,21 +32,41 @@ def bar(title: str) -> Iterator[Move]:
         TimeRemainingColumn(),
         TextColumn("gone"),
         TimeElapsedColumn(),
-        console=Console(stderr=True),
+        console=(console := Console(stderr=True)),
         transient=True,
+        speed_estimate_period=3600,  # steps of a long run may be minutes apart
     )
     task = progress.add_task(title, total=1.0)
-    started = time.monotonic()
+    started = told = time.monotonic()
+    begun: float | None = None
 
     def move(fraction: float, name: str) -> None:
-        if not progress.live.is_started and time.monotonic() - started > PATIENCE_SECONDS and fraction < 1:
+        nonlocal told, begun
+        now = time.monotonic()
+        begun = fraction if begun is None else begun  # done before this run
+        if not console.is_terminal:
+            if now - told >= LINE_SECONDS and fraction < 1:
+                told = now
+                left = (1 - fraction) / max(fraction - begun, 1e-9) * (now - started)
+                remaining = f", {_minutes(left)} left" if fraction > begun else ""
+                console.print(
+                    f"{title} · {name}: {fraction:.0%}, {_minutes(now - started)} gone{remaining}", markup=False
+                )
+            return
+        if not progress.live.is_started and now - started > PATIENCE_SECONDS and fraction < 1:
             progress.start()
         progress.update(task, completed=fraction, description=f"{title} · {name}")
 
     try:
         yield move
     finally:
-        progress.stop()
+        if progress.live.is_started:
+            progress.stop()
+
+
+def _minutes(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
 
 
 @contextmanager

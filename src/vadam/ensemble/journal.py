@@ -64,10 +64,10 @@ class Journal:
     def _read(self) -> list[dict[str, Any]]:
         if self.path is None or not self.path.exists():
             return []
-        text = self.path.read_text()
-        whole = text[: text.rfind("\n") + 1]
-        if whole != text:
-            self.path.write_text(whole)
+        content = self.path.read_bytes()
+        whole = content[: content.rfind(b"\n") + 1]
+        if whole != content:
+            os.truncate(self.path, len(whole))
         try:
             return [json.loads(line) for line in whole.splitlines()]
         except json.JSONDecodeError as error:

@@ -27,11 +27,14 @@ def random_point(space: Space, seed: Sequence[int]) -> Point:
     return {name: min(high, low * (high / low) ** rng.uniform()) for name, (low, high) in space.items()}
 
 
-def next_point(space: Space, tried: Sequence[tuple[Point, float]], seed: Sequence[int]) -> Point:
+def next_point(
+    space: Space, tried: Sequence[tuple[Point, float]], seed: Sequence[int], *, robust: bool = True
+) -> Point:
     """Where a large value is to be expected, given points and their values.
 
     A value of −inf stands for a failure. The Gaussian process sees a finite one instead, below the worst of the others by
-    their range: bad enough to stay away, near enough not to flatten all differences.
+    their range: bad enough to stay away, near enough not to flatten all differences. ``robust`` does the same for values that
+    are finite and hopeless: none is seen further below the median than twice the way from there to the best.
     """
     with _quiet_optuna() as optuna:
         axes = {name: optuna.distributions.FloatDistribution(*bounds, log=True) for name, bounds in space.items()}
@@ -39,7 +42,8 @@ def next_point(space: Space, tried: Sequence[tuple[Point, float]], seed: Sequenc
         sampler = optuna.samplers.GPSampler(seed=sampler_seed, n_startup_trials=1)
         sampler._n_local_search = LOCAL_SEARCHES
         study = optuna.create_study(direction="maximize", sampler=sampler)
-        for (point, _), value in zip(tried, _finite([value for _, value in tried]), strict=True):
+        values = _finite([value for _, value in tried])
+        for (point, _), value in zip(tried, _near(values) if robust else values, strict=True):
             study.add_trial(optuna.trial.create_trial(params=point, distributions=axes, value=value))
         return dict(study.ask(axes).params)
 
@@ -58,6 +62,12 @@ def _finite(values: list[float]) -> list[float]:
         return [0.0] * len(values)
     bad = min(good) - max(max(good) - min(good), 1.0)
     return [value if math.isfinite(value) else bad for value in values]
+
+
+def _near(values: list[float]) -> list[float]:
+    middle, best = float(np.median(values)), max(values)
+    floor = middle - 2 * (best - middle) if best > middle else -math.inf
+    return [max(value, floor) for value in values]
 
 
 @contextmanager

@@ -177,9 +177,11 @@ def _check(
     for e, member in enumerate(members):
         member.check(f"member {e}")
         start = getattr(method, "init_precision", None)
-        if method.starts_above_prior and start is not None and start < member.prior_precision:
+        prior = member.prior_precision / member.temperature
+        if method.starts_above_prior and start is not None and start < prior:
+            of_what = "prior_precision" if member.temperature == 1 else "prior_precision/temperature"
             raise ValueError(
-                f"init_precision={start!r} is below prior_precision={member.prior_precision!r} of member {e}: "
+                f"init_precision={start!r} is below {of_what}={prior!r} of member {e}: "
                 "the posterior cannot start wider than the prior; leave init_precision out to start at the prior"
             )
     tested = sum(member.test is not None for member in members)

@@ -22,7 +22,7 @@ from vadam.ensemble.methods import Method
 from vadam.ensemble.suggest import Point, Space, check_space, next_point, random_point
 from vadam.ensemble.train import COMPILE_FROM, train
 
-TUNABLE = ("dropout", "lr", "noise_precision", "prior_precision")
+TUNABLE = ("dropout", "lr", "noise_precision", "prior_precision", "temperature")
 METRICS = ("log_likelihood", "joint_log_likelihood", "accuracy")
 
 
@@ -44,6 +44,7 @@ def tune(
     trials: int = 30,
     startup: int = 5,
     metric: str = "log_likelihood",
+    robust: bool = True,
     seed: int = 0,
     journal: str | os.PathLike[str] | None = None,
     jobs: int = 1,
@@ -60,6 +61,7 @@ def tune(
         network, method, training: as for ``train``.
         trials, startup: points a cell, and how many of them are random.
         metric: "log_likelihood", "joint_log_likelihood" or "accuracy"; it is made large.
+        robust: whether hopeless values are seen as less so (``suggest.next_point``); a plain Gaussian process sees all as they are.
         seed: of the searches. The folds have seeds of their own.
         journal: a file of all trials. If it exists, the search goes on from there and ends as if it had not stopped.
         jobs: processes, for the training and for the questions.
@@ -70,7 +72,7 @@ def tune(
     check_space(space)
     _check(cells, space, metric, trials, startup)
     folds = {cell: list(members) for cell, members in cells.items()}
-    record = Journal(journal, _description(folds, space, method, metric, startup, seed, training))
+    record = Journal(journal, _description(folds, space, network, method, metric, startup, robust, seed, training))
     if compiled is None:
         epochs, size = training.get("epochs", 40), training.get("batch_size", 32)
         steps = sum(-(-m.train_rows // size) * (m.epochs or epochs) for members in folds.values() for m in members)
@@ -81,7 +83,7 @@ def tune(
 
     while finished() < trials * len(folds):
         asked = [(cell, k) for cell in folds for k in _next_trials(len(record.trials[cell]), startup, trials)]
-        points = _suggestions(jobs, space, record, asked, startup, seed)
+        points = _suggestions(jobs, space, record, asked, startup, robust, seed)
         questions = [(cell, point) for (cell, _), point in zip(asked, points, strict=True)]
         members = [replace(fold, **point) for cell, point in questions for fold in folds[cell]]  # type: ignore[arg-type]
         result = train(members, network, method, keep=False, jobs=jobs, compiled=compiled, **training)
@@ -99,7 +101,7 @@ def _next_trials(done: int, startup: int, trials: int) -> range:
 
 
 def _suggestions(
-    jobs: int, space: Space, record: Journal, asked: list[tuple[str, int]], startup: int, seed: int
+    jobs: int, space: Space, record: Journal, asked: list[tuple[str, int]], startup: int, robust: bool, seed: int
 ) -> list[Point]:
     """A point for every trial asked for; it depends on its cell and the trials before, not on other cells."""
     calls: list[tuple[Any, ...]] = []
@@ -109,7 +111,7 @@ def _suggestions(
             calls.append((random_point, space, own_seed))
         else:
             tried = [(trial.point, trial.value) for trial in record.trials[cell]]
-            calls.append((_next_point, space, tried, own_seed))
+            calls.append((_next_point, space, tried, own_seed, robust))
     if jobs == 1 or all(function is random_point for function, *_ in calls):
         return [function(*arguments) for function, *arguments in calls]
     import joblib
@@ -117,12 +119,12 @@ def _suggestions(
     return list(joblib.Parallel(n_jobs=jobs)(joblib.delayed(function)(*arguments) for function, *arguments in calls))
 
 
-def _next_point(space: Space, tried: list[tuple[Point, float]], seed: list[int]) -> Point:
+def _next_point(space: Space, tried: list[tuple[Point, float]], seed: list[int], robust: bool) -> Point:
     """On one thread: the matrices are small, and the point must not depend on the number of threads."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        return next_point(space, tried, seed)
+        return next_point(space, tried, seed, robust=robust)
     finally:
         torch.set_num_threads(threads)
 
@@ -145,9 +147,11 @@ def _check(cells: Mapping[str, Sequence[Member]], space: Space, metric: str, tri
 def _description(
     folds: dict[str, list[Member]],
     space: Space,
+    network: nn.Module,
     method: Method,
     metric: str,
     startup: int,
+    robust: bool,
     seed: int,
     training: Mapping[str, Any],
 ) -> dict[str, Any]:
@@ -155,10 +159,14 @@ def _description(
     return {
         "cells": list(folds),
         "rows": [[member.train_rows for member in members] for members in folds.values()],
+        "seeds": [[member.seed for member in members] for members in folds.values()],
+        "starts": ["own" if member.init is None else "given" for members in folds.values() for member in members[:1]],
+        "network": repr(network),
         "space": {name: list(bounds) for name, bounds in space.items()},
         "method": repr(method),
         "metric": metric,
         "startup": startup,
+        "robust": robust,
         "seed": seed,
         "training": {name: value for name, value in training.items() if isinstance(value, str | int | float)},
     }

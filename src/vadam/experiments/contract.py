@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from vadam.experiments.config import Config
     from vadam.experiments.ledger import Claim
+    from vadam.experiments.results import Results
+    from vadam.experiments.tables import Table
 
 PRESETS = ("smoke", "quick", "paper")
 PROTOCOLS = ("authors", "text")
@@ -93,6 +95,15 @@ class Experiment:
     def cells(self, config: "Config") -> dict[str, float]:
         cells: dict[str, float] = self.part("run").cells(config)
         return cells
+
+    def tables(self, results: "Results") -> "list[Table]":
+        """The table of the paper, and what stands beside it as ``more_tables``."""
+        part = self.part("table")
+        return [part.table(results), *(part.more_tables(results) if hasattr(part, "more_tables") else ())]
+
+    def notes(self, results: "Results") -> list[str]:
+        found: list[str] = self.part("table").notes(results)
+        return found
 
     def run_cell(self, config: "Config", key: str, work: Any) -> dict[str, Any]:
         result: dict[str, Any] = self.part("run").run_cell(config, key, work)

@@ -1,10 +1,14 @@
-"""The manifest beside the rows: what was run, with what, and how long it took."""
+"""The manifest beside the rows: what was run, with what, and how long it took.
+
+``commit`` is that of the last writing; every row has its own.
+"""
 
 import json
 import os
 import platform
 import subprocess
 from datetime import UTC, datetime
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -51,6 +55,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     return manifest
 
 
+@cache
 def commit() -> str | None:
     """The commit of the source tree, ``+`` behind it where files are changed; None where it is not a git checkout."""
     here = Path(__file__).parent

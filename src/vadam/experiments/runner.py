@@ -19,7 +19,7 @@ import torch
 from vadam.experiments.clock import Took
 from vadam.experiments.config import Config
 from vadam.experiments.contract import Experiment, ExperimentError
-from vadam.experiments.manifest import read_manifest, write_manifest
+from vadam.experiments.manifest import commit, read_manifest, write_manifest
 from vadam.experiments.store import Row, Store
 from vadam.experiments.work import Work
 
@@ -67,7 +67,7 @@ def run(
         finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))
         try:
             for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
-                done[key] = store.append(key, result, took)
+                done[key] = store.append(key, result, took, commit())
                 Work(config, key, folder).finish()
                 tracker.moved(key, 1.0)
                 write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)

@@ -66,8 +66,9 @@ class Store:
     def rows(self) -> dict[str, Row]:
         return read_rows(self.path, self.fingerprint)
 
-    def append(self, cell: str, result: dict[str, Any], took: Took) -> Row:
-        row = {"cell": cell, "config": self.fingerprint, **took._asdict(), "result": compact(result)}
+    def append(self, cell: str, result: dict[str, Any], took: Took, commit: str | None = None) -> Row:
+        made = {"cell": cell, "config": self.fingerprint, "commit": commit}
+        row = {**made, **took._asdict(), "result": compact(result)}
         self._file.write(dumps(row).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

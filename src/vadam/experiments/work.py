@@ -36,8 +36,8 @@ class Work:
         self._config, self._folder = config, folder
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
-        self.journal = self._path.with_suffix(".jsonl")
-        """For a cell that writes down its steps itself; it goes when the cell's row is on the disk."""
+        self.journal = self._path.with_name(f"{key}.{self._fingerprint}.jsonl")
+        """For a cell that writes down its steps itself, under this configuration; it goes when the cell's row is on the disk."""
         self._last = time.monotonic()
         self._clock = Clock()
 

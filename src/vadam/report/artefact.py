@@ -6,7 +6,6 @@ from pathlib import Path
 from vadam.experiments import atomic, plotting
 from vadam.experiments.contract import Experiment
 from vadam.experiments.results import Results
-from vadam.experiments.tables import Table
 from vadam.report import html, markdown
 
 PROTOCOLS = {"authors": "authors’ protocol", "text": "text’s protocol", "best": "best protocol"}
@@ -25,20 +24,14 @@ def section(experiment: Experiment, results: Results, figures: Path) -> str:
         f'<div class="paper">{readme.get("The paper", "")}</div>',
         _figures(experiment, results, figures),
         _animation(experiment, results),
-        *map(html.table, _tables(experiment, results)),
-        "".join(f"<p>{html.text(note)}</p>" for note in experiment.part("table").notes(results)),
+        *map(html.table, experiment.tables(results)),
+        "".join(f"<p>{html.text(note)}</p>" for note in experiment.notes(results)),
         _details("Protocol", readme.get("Protocol", "")),
         _details("Deviations", readme.get("Deviations", "")),
         _runs(results),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
-
-
-def _tables(experiment: Experiment, results: Results) -> list[Table]:
-    """The table, and those that a folder keeps beside it as ``more_tables``."""
-    part = experiment.part("table")
-    return [part.table(results), *(part.more_tables(results) if hasattr(part, "more_tables") else ())]
 
 
 def _not_run(experiment: Experiment) -> str:

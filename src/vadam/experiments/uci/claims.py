@@ -11,6 +11,8 @@ LL, POINTWISE, RMSE = "joint_log_likelihood", "log_likelihood", "rmse"
 COMPARABLE = 2
 """Two methods are comparable if one wins on at most that many sets more than the other: so it is in the paper's table."""
 MOST = 5
+MUCH = 0.25
+"""Share of the epochs that must be saved for "much faster"."""
 
 Judge = Callable[[Results], Evidence]
 JudgeOfRun = Callable[[Recorded, Sequence[str]], tuple[bool, str]]
@@ -82,11 +84,13 @@ def _faster(run: Recorded, sets: Sequence[str]) -> tuple[bool, str]:
     texts, fast = [], True
     for method in ("vadam", "vogn"):
         saved = {name: epochs_saved(run, method, "bbvi", name) for name in sets}
-        ahead = sum(interval.low > 0 for interval in saved.values())
+        epochs = run.config["epochs"]
+        ahead = sum(interval.low > 0 and interval.estimate >= MUCH * epochs for interval in saved.values())
         fast = fast and ahead >= MOST
         listed = ", ".join(f"{name} {interval.format(2)}" for name, interval in saved.items())
-        texts.append(f"{NAMES[method]} is ahead of BBVI on {ahead} of {len(sets)} sets ({listed}).")
-    return fast, f"Epochs saved on the way to the test RMSE that both reach, mean and 95 %: {' '.join(texts)}"
+        texts.append(f"{NAMES[method]} saves {MUCH:.0%} of them on {ahead} of {len(sets)} sets ({listed}).")
+    reach = "Epochs saved on the way to the test RMSE that both reach, and stay below, mean and 95 %:"
+    return fast, f"{reach} {' '.join(texts)}"
 
 
 def _all_comparable(run: Recorded, sets: Sequence[str], pairs: Sequence[tuple[str, str, str]]) -> tuple[bool, str]:

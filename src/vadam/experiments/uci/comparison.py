@@ -28,6 +28,8 @@ class Mean(NamedTuple):
     error: float
 
     def __str__(self) -> str:
+        if not math.isfinite(self.mean):
+            return "diverged"
         digits = 4 if abs(self.mean) < 0.2 else 2
         return f"{self.mean:.{digits}f} ± {self.error:.{digits}f}"
 
@@ -70,6 +72,9 @@ def compare(run: Recorded, first: str, second: str, name: str, metric: str) -> C
     a, b = values(run, first, name, metric), values(run, second, name, metric)
     if a is None or b is None:
         return None
+    whole = [bool(np.isfinite(scores).all()) for scores in (a, b)]
+    if whole[0] != whole[1]:  # who diverges on a split has lost
+        return Comparison(math.inf if whole[0] else -math.inf, 0.0)
     return paired(b - a if metric == "rmse" else a - b)
 
 

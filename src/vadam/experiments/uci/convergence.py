@@ -19,7 +19,7 @@ def curves(run: Recorded, method: str, name: str) -> np.ndarray | None:
 
 
 def epochs_saved(run: Recorded, fast: str, slow: str, name: str) -> Interval:
-    """Epochs that ``slow`` needs more than ``fast``, split by split, to come near the worse of their two ends."""
+    """Epochs that ``slow`` needs more than ``fast``, split by split, to come near the worse of their two ends and stay there."""
     first, second = curves(run, fast, name), curves(run, slow, name)
     assert first is not None
     assert second is not None
@@ -28,5 +28,6 @@ def epochs_saved(run: Recorded, fast: str, slow: str, name: str) -> Interval:
 
 
 def _arrival(rmse: np.ndarray, target: np.ndarray) -> np.ndarray:
-    """The first epoch, from 1, that meets the target; it is met at the last one at the latest."""
-    return 1.0 + (rmse <= target[:, None]).argmax(1)
+    """The epoch, from 1, after which the target is always met; one more than there are where it is not met at the end."""
+    missed = ~(rmse <= target[:, None])
+    return np.where(missed.any(1), 1.0 + rmse.shape[1] - missed[:, ::-1].argmax(1), 1.0)

@@ -56,6 +56,7 @@ def _search(config: Config, method: str, name: str, finals: list[Member], work: 
         trials=config.trials,
         startup=config.startup,
         metric=methods.objective(config, method),
+        robust=isinstance(config, Best),
         seed=config.seed,
         journal=work.journal,
         progress=move,

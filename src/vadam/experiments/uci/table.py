@@ -1,5 +1,7 @@
 """Table 1 beside the paper's, all methods with both log-likelihoods, and the text's protocol."""
 
+import numpy as np
+
 from vadam.experiments.results import Recorded, Results
 from vadam.experiments.tables import Table
 from vadam.experiments.uci.comparison import (
@@ -61,7 +63,8 @@ def more_tables(results: Results) -> list[Table]:
 
 def notes(results: Results) -> list[str]:
     run = results.get("authors")
-    return [] if run is None else [_how_far(run), *_far_off(run)]
+    of_table = [] if run is None else [_how_far(run), *_far_off(run), *_failures(run)]
+    return of_table + ([_count_ahead(results["best"])] if "best" in results else [])
 
 
 def _all_methods(run: Recorded, caption: str) -> Table:
@@ -117,6 +120,27 @@ def _how_far(run: Recorded) -> str:
     return f"{whole}: of {len(sets)} sets, {counts}; {hours:.2f} processor hours so far, in single-threaded processes."
 
 
+def _failures(run: Recorded) -> list[str]:
+    """Points of the searches at which a network diverged."""
+    failed = {cell: sum(result.get("failed_trials", ())) for cell, result in run.cells.items()}
+    listed = ", ".join(f"{cell} {count}" for cell, count in failed.items() if count)
+    return [f"Points of a search at which a network diverged, over all splits: {listed}."] if listed else []
+
+
+def _count_ahead(run: Recorded) -> str:
+    done = [name for name in SETS if f"vadam-{name}" in run]
+    missing = [name for name in SETS if name not in done]
+    counts = {}
+    for words, scores in (("one posterior", lambda cell: cell), ("the mixture", lambda cell: cell["mixture"])):
+        counts[words] = sum(
+            mean(scores(run[f"vadam-{name}"])["log_likelihood"]).mean > PAPER[name]["converged"]["log_likelihood"][0]
+            for name in done
+        )
+    ahead = " and ".join(f"{words} on {count}" for words, count in counts.items())
+    rest = f" Not run yet: {', '.join(missing)}." if missing else ""
+    return f"Ahead of converged MC-Dropout, of {len(done)} sets: {ahead}.{rest}"
+
+
 def _far_off(run: Recorded) -> list[str]:
     """The cells that are not where the paper has them."""
     seen, far = 0, []
@@ -128,7 +152,9 @@ def _far_off(run: Recorded) -> list[str]:
                     continue
                 seen += 1
                 off = distance(mean(ours), papers)
-                if abs(off) > FAR:
+                if not np.isfinite(ours).all():
+                    far.append(f"{NAMES[method]} on {name}, {METRICS[metric]} (diverged)")
+                elif abs(off) > FAR:
                     side = "better" if (off < 0) == (metric == "rmse") else "worse"
                     far.append(f"{NAMES[method]} on {name}, {METRICS[metric]} ({side}, {off:+.1f})")
     if not seen:
@@ -143,7 +169,8 @@ def _beside_the_paper(run: Recorded, method: str, name: str, metric: str) -> tup
     printed = f"{papers.mean:.2f} ± {papers.error:.2f}"
     if ours is None:
         return printed, "–", "–"
-    return printed, str(mean(ours)), f"{distance(mean(ours), papers):+.1f}"
+    off = distance(mean(ours), papers)
+    return printed, str(mean(ours)), f"{off:+.1f}" if np.isfinite(off) else "–"
 
 
 def _better(run: Recorded, name: str, metric: str) -> str:
