@@ -312,9 +312,10 @@ def test_temperature_divides_data_and_prior():
     same = Member(x, y, train=rows, test=others, prior_precision=20.0, num_data=300)
     warm = replace(cold, temperature=1.0)
     stack = train([cold, same, warm], MLP(2, 4, 1), Vadam(init_precision=100.0), epochs=3, batch_size=8).stack
-    assert torch.equal(stack.mean[0], stack.mean[1])
-    assert torch.equal(stack.precision[0], stack.precision[1])
-    assert stack.precision[2].mean() < stack.precision[0].mean()
+    for name, precision in stack.precision.items():
+        assert torch.equal(stack.mean[name][0], stack.mean[name][1])
+        assert torch.equal(precision[0], precision[1])
+        assert precision[2].mean() < precision[0].mean()
     with pytest.raises(ValueError, match=r"temperature=0\.0 of member 0 is not valid"):
         train([replace(cold, temperature=0.0)], MLP(2, 4, 1), Vadam(), epochs=1)
     with pytest.raises(ValueError, match=r"init_precision=10.0 is below prior_precision/temperature=20.0 of member 0"):
