@@ -30,30 +30,46 @@ def config() -> Best:
 
 
 def test_scores_are_those_of_the_averaged_density(config: Best) -> None:
-    points = [{"prior_precision": 2.0, "noise_precision": 5.0}, {"prior_precision": 1.0, "noise_precision": 9.0}]
+    """Against scipy; the noise against a fine grid over the rows that the folds leave out."""
+    points = [
+        {"prior_precision": 2.0, "noise_precision": 5.0, "temperature": 1.0},
+        {"prior_precision": 1.0, "noise_precision": 9.0, "temperature": 0.1},
+    ]
     members = at(points, final_members(config, "boston", None))
     found = best.final(config, "boston", members, 1)
-    mixtures = [m for member in members for m in best._mixture(config, member)]
-    stack = train(mixtures, **methods.setting(config, "vadam", "boston")).stack
     for split, member in enumerate(members):
-        x, y = member.x[member.test], member.y[member.test]
-        deviation = np.std(member.y[member.train], ddof=1) / np.sqrt(member.noise_precision)
-        f = stack[range(3 * split, 3 * split + 3)].outputs(x, config.evaluation_samples).numpy()[..., 0]
-        log_p = norm.logpdf(y, f, deviation)  # [members, samples, rows]
-        for scores, used in ((found, log_p[:1]), (found["mixture"], log_p)):
-            used = used.reshape(-1, len(y))
-            pointwise = np.mean(logsumexp(used, axis=0) - np.log(len(used)))
-            joint = (logsumexp(used.sum(1)) - np.log(len(used))) / len(y)
-            assert scores["log_likelihood"][split] == pytest.approx(pointwise, rel=1e-5)
+        networks = [member, *folds(config, member)]
+        trained = [m for network in networks for m in best.mixture(config, network)]
+        stack = train(trained, **methods.setting(config, "vadam", "boston")).stack
+        outputs = [
+            stack[range(3 * n, 3 * n + 3)].outputs(network.x[network.test], config.evaluation_samples).numpy()[..., 0]
+            for n, network in enumerate(networks)
+        ]
+        targets = [network.y[network.test] for network in networks]
+        for scores, count in ((found, 1), (found["mixture"], 3)):
+            tau = scores["noise_precision"][split]
+            held_out = list(zip(outputs, targets, strict=True))[1:]
+            grid = [sum(pointwise(f[:count], y, t).sum() for f, y in held_out) for t in tau * np.exp([-0.05, 0, 0.05])]
+            assert grid[1] == max(grid)
+            f, y = outputs[0][:count], targets[0]
+            log_p = norm.logpdf(y, f, tau**-0.5).reshape(-1, len(y))
+            joint = (logsumexp(log_p.sum(1)) - np.log(len(log_p))) / len(y)
+            assert scores["log_likelihood"][split] == pytest.approx(pointwise(f, y, tau).mean(), rel=1e-5)
             assert scores["joint_log_likelihood"][split] == pytest.approx(joint, rel=1e-5)
-        rmse = np.sqrt(np.mean((y - f.mean((0, 1))) ** 2))
-        assert found["mixture"]["rmse"][split] == pytest.approx(rmse, rel=1e-5)
+            rmse = np.sqrt(np.mean((y - f.mean((0, 1))) ** 2))
+            assert scores["rmse"][split] == pytest.approx(rmse, rel=1e-5)
+
+
+def pointwise(f: np.ndarray, y: np.ndarray, tau: float) -> np.ndarray:
+    log_p = norm.logpdf(y, f, tau**-0.5).reshape(-1, len(y))
+    return logsumexp(log_p, axis=0) - np.log(len(log_p))
 
 
 def test_members_of_mixtures_and_folds_share_no_seed(config: Best) -> None:
     config = replace(config, splits=20, members=20)
     finals = final_members(config, "boston", None)
-    seeds = [m.seed for f in finals for m in (*best._mixture(config, f), *folds(config, f))]
+    networks = [network for f in finals for network in (f, *folds(config, f))]
+    seeds = [m.seed for network in networks for m in best.mixture(config, network)]
     assert len(set(seeds)) == len(seeds)
 
 
@@ -76,6 +92,8 @@ def test_test_targets_do_not_touch_the_search(config: Best, tmp_path: Path, monk
     rows = {name: _row(tmp_path / name) for name in ("spoilt", "one")}
     assert rows["spoilt"]["point"] == rows["one"]["point"]
     assert rows["spoilt"]["value"] == rows["one"]["value"]
+    assert rows["spoilt"]["noise_precision"] == rows["one"]["noise_precision"]
+    assert rows["spoilt"]["mixture"]["noise_precision"] == rows["one"]["mixture"]["noise_precision"]
     assert rows["spoilt"]["log_likelihood"] != rows["one"]["log_likelihood"]
 
 

@@ -1,6 +1,9 @@
 """Beyond the table: for every split one posterior, and a mixture of several from different first weights.
 
-p(y | x) = 1/(K S) Σₖ Σₛ p(y | f(x; θₖₛ)),  θₖₛ ~ qₖ
+    p(y | x) = 1/(K S) Σₖ Σₛ N(y | f(x; θₖₛ), 1/τ),  θₖₛ ~ qₖ
+    τ = argmax Σ log p(y | x) over the rows that a fold left out, with posteriors that have not seen them
+
+A mixture spreads by itself, so its noise is not that of its members: τ is fitted once for one posterior and once for all.
 """
 
 from dataclasses import replace
@@ -13,45 +16,83 @@ from torch import Tensor
 from vadam import metrics
 from vadam.ensemble import Member, Stack, train
 from vadam.ensemble.losses import LOSSES
+from vadam.experiments.contract import ExperimentError
 from vadam.experiments.uci import methods
 from vadam.experiments.uci.config import Best
+from vadam.experiments.uci.networks import folds
 
-FIRST_MEMBER = 50
-"""Seeds of a split: below it the final run and the folds, from it on the other members of the mixture."""
+SEEDS_APART = 1_000_000
+"""From one member of a mixture to the next; splits and folds have smaller seeds."""
+NOISE_WITHIN = 4.0
+"""τ is looked for within that many powers of e of the one that the posteriors were trained with."""
 
 
 def final(config: Best, name: str, members: list[Member], workers: int) -> dict[str, Any]:
     """The scores of the split's first posterior, and under ``mixture`` those of all together; the test rows decide nothing."""
-    mixtures = [_mixture(config, member) for member in members]
+    networks = [network for member in members for network in (member, *folds(config, member))]
     setting = methods.setting(config, "vadam", name)
-    training = train([m for mixture in mixtures for m in mixture], jobs=workers, **setting)
-    assert training.stack is not None
-    K, S = config.members, config.evaluation_samples
-    rows = [
-        _scores(training.stack[range(split * K, split * K + count)], member, S)
-        for count in (1, K)
-        for split, member in enumerate(members)
-    ]
-    single, mixture = rows[: len(members)], rows[len(members) :]
-    return _columns(single) | {"mixture": _columns(mixture)}
+    stack = train([m for network in networks for m in mixture(config, network)], jobs=workers, **setting).stack
+    assert stack is not None
+    of_split, K = 1 + config.folds, config.members
+    single: list[dict[str, float]] = []
+    mixed: list[dict[str, float]] = []
+    for split in range(len(members)):
+        numbers = range(of_split * split, of_split * (split + 1))
+        predictions = [_predictions(stack[range(n * K, n * K + K)], networks[n], config) for n in numbers]
+        start = _noise_of_training(stack[split * of_split * K])
+        for scores, count in ((single, 1), (mixed, K)):
+            (f, y), *left_out = [(f[:count].flatten(0, 1), y) for f, y in predictions]
+            scores.append(_scores(f, y, noise_precision(left_out, start)))
+    return _columns(single) | {"mixture": _columns(mixed)}
 
 
-def _mixture(config: Best, member: Member) -> list[Member]:
-    others = range(member.seed + FIRST_MEMBER, member.seed + FIRST_MEMBER + config.members - 1)
-    return [member, *(replace(member, seed=seed) for seed in others)]
+def mixture(config: Best, network: Member) -> list[Member]:
+    return [replace(network, seed=network.seed + SEEDS_APART * k) for k in range(config.members)]
 
 
-def _scores(stack: Stack, member: Member, samples: int) -> dict[str, float]:
-    """In the original units of the target."""
-    rows = np.asarray(member.test)
-    y = torch.from_numpy(np.array(member.y)[rows])[:, None]
-    f = stack.outputs(np.array(member.x)[rows], samples).flatten(0, 1)  # [K·S, n, 1]
-    tau = (stack.noise_precision.double() / stack.scaling.y_std[:, 0].double() ** 2)[0]
-    log_p: Tensor = LOSSES["gaussian"].log_prob(f, y, tau)
+def noise_precision(predictions: list[tuple[Tensor, Tensor]], start: float) -> float:
+    """τ that makes the targets [n, 1] most likely under the samples [samples, n, 1] of each pair."""
+    try:
+        from scipy.optimize import minimize_scalar
+    except ImportError as error:
+        raise ExperimentError('The noise is fitted with scipy: pip install "vadam[tune]".') from error
+
+    def loss(log_tau: float) -> float:
+        tau = torch.tensor(log_tau, dtype=torch.float64).exp()
+        total = sum(metrics.log_likelihood(_log_prob(f, y, tau)).item() * len(y) for f, y in predictions)
+        return -total
+
+    middle = float(np.log(start))
+    bounds = (middle - NOISE_WITHIN, middle + NOISE_WITHIN)
+    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))
+
+
+def _predictions(stack: Stack, network: Member, config: Best) -> tuple[Tensor, Tensor]:
+    """Outputs [members, samples, n, 1] and targets [n, 1] of the rows that the network is tested on, in original units."""
+    rows = np.asarray(network.test)
+    return stack.outputs(np.array(network.x)[rows], config.evaluation_samples), _column(network.y, rows)
+
+
+def _column(y: Any, rows: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.array(y)[rows])[:, None].double()
+
+
+def _noise_of_training(stack: Stack) -> float:
+    return float((stack.noise_precision.double() / stack.scaling.y_std[:, 0].double() ** 2)[0])
+
+
+def _log_prob(f: Tensor, y: Tensor, tau: Tensor) -> Tensor:
+    found: Tensor = LOSSES["gaussian"].log_prob(f, y, tau)
+    return found
+
+
+def _scores(f: Tensor, y: Tensor, tau: float) -> dict[str, float]:
+    log_p = _log_prob(f, y, torch.tensor(tau, dtype=torch.float64))
     return {
         "rmse": metrics.rmse(f.mean(0), y).item(),
         "log_likelihood": metrics.log_likelihood(log_p).item(),
         "joint_log_likelihood": metrics.joint_log_likelihood(log_p).item(),
+        "noise_precision": tau,
     }
 
 

@@ -64,7 +64,7 @@ class Best(Config):
     methods: tuple[str, ...] = ("vadam",)
     objective: str = "log_likelihood"
     first_weights: int | None = None
-    trials: int = 15
+    trials: int = 20
     betas: tuple[float, float] = (0.9, 0.999)
     epochs: int = 400
     epochs_large: int = 200
@@ -72,6 +72,7 @@ class Best(Config):
     """The posterior starts narrow, so that the first steps are not lost in noise."""
     members: int = 5
     """Posteriors in the mixture of a split, from different first weights."""
+    revision: int = 2
 
 
 BEST: dict[str, dict[str, Any]] = {

@@ -88,5 +88,7 @@ def _cost(config: Config, method: str, name: str) -> float:
     fold_rows = rows * (1 - 1 / config.folds)
     epochs = methods.epochs(config, name) / (4 if isinstance(config, Best) else 1)  # one sample a step is cheaper
     steps = epochs * (config.trials * config.folds * fold_rows + rows) / methods.batch_size(name)
+    if isinstance(config, Best):
+        steps *= 1 + config.members / config.trials  # the mixture, and those of the folds
     questions = SECONDS_A_QUESTION * (config.trials - config.startup)
     return config.splits * (1e-6 * MICROSECONDS_A_STEP[method] * steps + questions)
