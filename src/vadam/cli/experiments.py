@@ -214,7 +214,7 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
             continue
         table = Table(caption=Text(content.caption), caption_justify="left")
         for column in content.columns:
-            table.add_column(column)
+            table.add_column(column, overflow="fold")
         for row in content.rows:
             table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
         _say(table)

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from vadam.ensemble import train
+from vadam.experiments.contract import ExperimentError
 from vadam.experiments.results import Recorded, read_run
 from vadam.experiments.uci import methods
 from vadam.experiments.uci.comparison import METRICS, mean, paper, values
@@ -23,6 +24,11 @@ def again(
     """Each metric on every split. ``changed``: batch_size, epochs, samples, prior_precision, noise_precision, seed."""
     method, name = cell.rsplit("-", 1)
     found = run[cell]["point"]
+    for axis in ("prior_precision", "noise_precision"):
+        if axis in changed and axis not in found:
+            raise ExperimentError(
+                f"{cell} has no {axis.replace('_', ' ')} that was searched: it has {', '.join(found)}."
+            )
     points = [
         {axis: changed.get(axis, values[split]) for axis, values in found.items()} for split in range(config.splits)
     ]
@@ -51,7 +57,10 @@ def main() -> None:
         parser.error(f"{cell} is not recorded in {folder}: vadam run uci --preset paper --protocol authors")
     config = preset(run.config["preset"], run.config["protocol"])
     assert isinstance(config, Config)
-    new = again(run, replace(config, first_weights=None) if own_starts else config, cell, root, **changed)
+    try:
+        new = again(run, replace(config, first_weights=None) if own_starts else config, cell, root, **changed)
+    except ExperimentError as error:
+        parser.error(str(error))
     method, name = cell.rsplit("-", 1)
     for metric, title in METRICS.items():
         recorded, papers = values(run, method, name, metric), paper(method, name, metric)

@@ -20,11 +20,12 @@ CURVES = ("bbvi", "vadam", "vprop", "vogn")
 CAPTIONS = {
     "table": (
         "Table 1 as a picture: RMSE relative to the paper’s BBVI and joint log-likelihood minus the paper’s BBVI, with two "
-        "standard errors; filled: this run, hollow: the paper. MC-Dropout by the pointwise log-likelihood."
+        "standard errors; filled: this run, hollow: the paper. MC-Dropout by the pointwise log-likelihood. Naval has no RMSE: "
+        "the paper’s rounds to zero."
     ),
     "convergence": (
         "Test RMSE of the final runs after every epoch, with 100 samples: mean and one standard error over the splits. "
-        "Vprop runs at Vadam’s hyper-parameters, as in the paper’s figure."
+        "Vprop runs at Vadam’s hyper-parameters, as in the paper’s figure. What lies above the third epoch of the others is cut off."
     ),
 }
 
@@ -96,7 +97,7 @@ def _convergence(run: Recorded) -> "Figure":
     for method in CURVES:
         if any(curves(run, method, name) is not None for name in shown):
             axes[0].plot([], [], color=COLOUR[NAMES[method]], label=NAMES[method])
-    axes[0].legend(fontsize=7, loc="upper right")
+    figure.legend(*axes[0].get_legend_handles_labels(), fontsize=7, loc="outside upper center", ncols=len(CURVES))
     return figure
 
 

@@ -33,6 +33,7 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
         "point": {axis: [point[axis] for point in points] for axis in points[0]},
         "value": [tuned.value for tuned in found.values()],
         "failed_trials": [sum(not np.isfinite(t.value) for t in tuned.trials) for tuned in found.values()],
+        "tried": [[_short(trial.value) for trial in tuned.trials] for tuned in found.values()],
     }
     if isinstance(config, Best):
         return result | best.final(config, name, at(points, finals), work.workers)
@@ -80,7 +81,11 @@ def _curves(training: Training) -> dict[str, Any]:
 
 
 def _five_digits(values: np.ndarray) -> Any:
-    return np.vectorize(lambda value: float(f"{value:.5g}"))(values)
+    return np.vectorize(_short)(values)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
 
 
 def _cost(config: Config, method: str, name: str) -> float:
