@@ -259,6 +259,40 @@ def test_figures_of_nothing_and_of_trials_that_do_not_explore() -> None:
     assert figures["film"].get_suptitle() == "Adam-Plain, trial 0, after 100,000 steps: return 1"
 
 
+def test_the_pose_is_found_again_from_the_limbs() -> None:
+    """Any pose, from the segments alone: within the turns that tell angles apart."""
+    import mujoco
+
+    from vadam.experiments.half_cheetah.film import limbs_of
+    from vadam.experiments.half_cheetah.render import pose
+
+    with quiet():
+        environment = SMALL.make_environment().unwrapped
+    rng = np.random.default_rng(0)
+    for _ in range(5):
+        environment.data.qpos[:] = rng.uniform(-1, 1, 9)
+        mujoco.mj_kinematics(environment.model, environment.data)
+        wanted, limbs = environment.data.qpos.copy(), limbs_of(environment)
+        pose(environment, limbs)
+        turned = (environment.data.qpos - wanted + np.pi) % (2 * np.pi) - np.pi
+        np.testing.assert_allclose(turned, 0, atol=1e-9)
+        np.testing.assert_allclose(limbs_of(environment), limbs, atol=1e-9)
+
+
+def test_the_film_is_rendered_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    from vadam.experiments.half_cheetah import render
+
+    standing = np.zeros((2, 8, 4))
+    standing[:, :, 3] = 0.3
+    pictures = render.rendered(standing.tolist())
+    if pictures is None:
+        pytest.skip("there is no OpenGL on this machine")
+    assert pictures.shape == (2, render.HEIGHT, render.WIDTH, 3)
+    assert pictures.std() > 10
+    monkeypatch.setenv("MUJOCO_GL", "nonsense")
+    assert render.rendered(standing.tolist()) is None
+
+
 def test_the_furthest_record_of_a_trial_counts() -> None:
     run = recorded(vadam=[trial(0, 1)])["authors"]
     run.cells["vadam-0-200000"] = trial(0, 1, end=200_000)  # type: ignore[index]

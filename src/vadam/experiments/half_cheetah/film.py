@@ -15,7 +15,7 @@ def film(model: Any, environment: Any, steps: int, seed: int) -> dict[str, Any]:
     first = min(FIRST, steps - EVERY * FRAMES)
     while not ended:
         if 0 <= step - first < EVERY * FRAMES and (step - first) % EVERY == 0:
-            frames.append(_limbs(environment.unwrapped))
+            frames.append(limbs_of(environment.unwrapped))
         action, _ = model.predict(observation, deterministic=True)
         observation, reward, terminated, truncated, _ = environment.step(action)
         total, ended, step = total + float(reward), terminated or truncated, step + 1
@@ -32,7 +32,7 @@ def _capsules(model: Any) -> tuple[list[int], list[float]]:
     return numbers, [round(float(model.geom_size[i, 0]), 3) for i in numbers]
 
 
-def _limbs(environment: Any) -> np.ndarray:
+def limbs_of(environment: Any) -> np.ndarray:
     """A capsule is a segment along its own z axis, thickened."""
     numbers, _ = _capsules(environment.model)
     centre = environment.data.geom_xpos[numbers]

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vadam.experiments.half_cheetah.render import rendered
 from vadam.experiments.half_cheetah.table import PAPER
 from vadam.experiments.plotting import INK, panels, style
 from vadam.experiments.results import Recorded, Results
@@ -23,7 +24,7 @@ CAPTIONS = {
     ),
     "spread": "How far the sampled weights spread: the mean standard deviation over all weights of the policy.",
     "film": "The cheetah of the trial with the largest return, whichever its method, with its mean weights: one frame every 0.1 "
-    "seconds, seen from the side, forward is to the right.",
+    "seconds, rendered by MuJoCo, forward is to the right.",
 }
 
 
@@ -97,14 +98,14 @@ def _film(run: Recorded) -> "Figure":
     key = max(run.cells, key=lambda key: run[key]["film"]["return"])
     best: dict[str, Any] = run[key]["film"]
     frames = np.asarray(best["frames"], dtype=float)
+    pictures = rendered(best["frames"])
     figure, axes = panels(6, rows=-(-len(frames) // 6), width=1.75, height=1.35)
     for number, (panel, limbs) in enumerate(zip(axes, frames, strict=False)):
-        centre = float(limbs[0, [0, 2]].mean())
-        _cheetah(panel, limbs, best["radii"])
-        panel.axhline(0, color=INK, linewidth=0.8)
-        for post in np.arange(np.floor(centre) - 2, centre + 2, 0.5):
-            panel.plot([post, post], [0, -0.06], color=INK, linewidth=0.8)
-        panel.set(xlim=(centre - 1.2, centre + 1.2), ylim=(-0.12, 1.4), xticks=[], yticks=[], aspect="equal")
+        if pictures is None:
+            _draw_cheetah(panel, limbs, best["radii"])
+        else:
+            panel.imshow(pictures[number])
+        panel.set(xticks=[], yticks=[])
         panel.set_title(f"{0.1 * number:.1f} s", fontsize=7)
         for side in panel.spines.values():
             side.set_visible(False)
@@ -115,9 +116,15 @@ def _film(run: Recorded) -> "Figure":
     return figure
 
 
-def _cheetah(axes: "Axes", limbs: np.ndarray, radii: list[float]) -> None:
-    """Capsules seen from the side: torso and head first, then the hind leg, then the fore leg."""
+def _draw_cheetah(axes: "Axes", limbs: np.ndarray, radii: list[float]) -> None:
+    """Where it cannot be rendered: capsules seen from the side, torso and head first, then the hind leg, then the fore leg."""
     from matplotlib.patches import Polygon
+
+    centre = float(limbs[0, [0, 2]].mean())
+    axes.axhline(0, color=INK, linewidth=0.8)
+    for post in np.arange(np.floor(centre) - 2, centre + 2, 0.5):
+        axes.plot([post, post], [0, -0.06], color=INK, linewidth=0.8)
+    axes.set(xlim=(centre - 1.2, centre + 1.2), ylim=(-0.12, 1.4), aspect="equal")
 
     colours = ["#c98a1b"] * 2 + ["#3b82c4"] * 3 + ["#e0533d"] * 3
     for (x1, z1, x2, z2), radius, colour in zip(limbs, radii, colours, strict=True):
