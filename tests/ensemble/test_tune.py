@@ -77,6 +77,22 @@ def test_stopped_search_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch
     assert (tmp_path / "parts.jsonl").read_text() == (tmp_path / "whole.jsonl").read_text()
 
 
+@pytest.mark.parametrize("kept", [5, 6, 7, 8, 9])
+def test_several_at_once_and_cut_anywhere(tmp_path, kept):
+    """Rounds of three after four random points; wherever the journal was cut, the search ends the same."""
+    rounds = []
+    options = {"trials": 9, "at_once": 3}
+    whole = search(
+        {"a": folds()}, journal=tmp_path / "whole.jsonl", progress=lambda done, _: rounds.append(done), **options
+    )
+    assert rounds == [4, 7, 9]
+    points = [tuple(trial.point.values()) for trial in whole["a"].trials]
+    assert len(set(points)) == 9
+    lines = (tmp_path / "whole.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "cut.jsonl").write_text("".join(lines[: 1 + kept]))
+    assert search({"a": folds()}, journal=tmp_path / "cut.jsonl", **options) == whole
+
+
 def test_finished_search_trains_nothing(tmp_path, monkeypatch):
     first = search({"a": folds()}, journal=tmp_path / "journal.jsonl")
     monkeypatch.setattr(tune_module, "train", None)

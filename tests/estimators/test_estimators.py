@@ -19,7 +19,7 @@ from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.family import FAMILY
 
 QUICK = {"tune": False, "random_state": 0}
-FAST = {"tune": False, "epochs": 15, "samples": 1, "predict_samples": 20}
+FAST = {"tune": False, "epochs": 15, "members": 1, "predict_samples": 20}
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check_array_api_input")
@@ -72,9 +72,58 @@ def test_tuning_calibrates():
     assert 0.84 < coverage(model) < 0.96
     assert len(model.tuned_.trials) == 14
     assert model.tuned_.value == max(trial.value for trial in model.tuned_.trials)
-    assert (model.prior_precision_, model.noise_precision_) == tuple(model.tuned_.point.values())
+    assert (model.prior_precision_, model.temperature_) == (
+        model.tuned_.point["prior_precision"],
+        model.tuned_.point["temperature"],
+    )
     truth = -0.5 * math.log(2 * math.pi * math.e * 0.25)  # of the line itself
     assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
+
+
+def test_the_noise_of_predictions_is_fitted_and_kept():
+    """It is not that of the training, nor the same for one posterior and for five; a refitted model keeps it."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (60, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
+    setting = {"random_state": 0, "budget": 3, "epochs": 60, "folds": 3, "predict_samples": 30}
+    one, five = (VadamRegressor(members=members, **setting).fit(X, y) for members in (1, 5))
+    assert one.tuned_.point == five.tuned_.point
+    assert one.noise_precision_ != one.tuned_.point["noise_precision"]
+    assert five.noise_precision_ != one.noise_precision_
+    assert len(five.stack_) == 5
+    again = five.refit(X[:40], y[:40])
+    assert (again.noise_precision_, again.prior_precision_, again.temperature_) == (
+        five.noise_precision_,
+        five.prior_precision_,
+        five.temperature_,
+    )
+    assert again.tune is False
+    assert five.tune is True
+    assert again.stack_.noise_precision[0] == pytest.approx(five.tuned_.point["noise_precision"])
+
+
+def test_colder_posteriors_are_narrower():
+    X, y = line()
+    cold, warm = (
+        VadamRegressor(temperature=T, optimizer=Vadam(lr=0.02, betas=(0.9, 0.99)), members=1, epochs=60, **QUICK).fit(
+            X, y
+        )
+        for T in (0.01, 1.0)
+    )
+    assert cold._outputs(X).std(0).mean() < 0.5 * warm._outputs(X).std(0).mean()
+
+
+@pytest.mark.parametrize("optimizer", FAMILY)
+def test_every_optimizer_can_be_tuned(optimizer):
+    X, y = line(40)
+    model = VadamRegressor(optimizer=optimizer, budget=12, folds=2, epochs=3, members=1, random_state=0).fit(X, y)
+    assert len(model.tuned_.trials) == 12
+    assert ("temperature" in model.tuned_.point) == (optimizer not in ("map", "mc-dropout", "vadagrad"))
+
+
+def test_a_prior_narrower_than_the_start():
+    X, y = line()
+    assert VadamRegressor(prior_precision=1e5, epochs=3, **QUICK).fit(X, y).prior_precision_ == 1e5
 
 
 def test_quantiles_are_those_of_the_predictive_distribution():

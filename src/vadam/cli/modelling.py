@@ -35,9 +35,7 @@ def fit(
     try:
         judge = estimator.fit(X.iloc[train], y.iloc[train])
         judged = _judge(judge, X.iloc[test], y.iloc[test], target, len(X))
-        found = {"prior_precision": judge.prior_precision_, "noise_precision": judge.noise_precision_}
-        final = type(judge)(**(judge.get_params() | found | {"tune": False}))
-        return Fitted(final.fit(X, y), judged)
+        return Fitted(judge.refit(X, y), judged)
     except ValueError as error:
         raise ExperimentError(f"{path.name} cannot be fitted: {error}") from error
 

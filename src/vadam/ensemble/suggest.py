@@ -48,6 +48,24 @@ def next_point(
         return dict(study.ask(axes).params)
 
 
+def next_points(
+    space: Space,
+    tried: Sequence[tuple[Point, float]],
+    begun: Sequence[Point],
+    seeds: Sequence[Sequence[int]],
+    *,
+    robust: bool = True,
+) -> list[Point]:
+    """Several points to try at once, one for each seed, beside those of ``begun``: each as if those before it had come out middling."""
+    known = [value for _, value in tried if math.isfinite(value)]
+    middling = float(np.median(known)) if known else 0.0
+    points = list(begun)
+    for seed in seeds:
+        pretended = [(point, middling) for point in points]
+        points.append(next_point(space, [*tried, *pretended], seed, robust=robust))
+    return points[len(begun) :]
+
+
 def check_space(space: Space) -> None:
     if not space:
         raise ValueError("the space is empty: give a name and its bounds, e.g. {'prior_precision': (0.01, 100.0)}")

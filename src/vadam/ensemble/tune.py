@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import Any
 
 import torch
@@ -19,7 +19,7 @@ from torch import nn
 from vadam.ensemble.journal import Journal, Trial
 from vadam.ensemble.members import Member
 from vadam.ensemble.methods import Method
-from vadam.ensemble.suggest import Point, Space, check_space, next_point, random_point
+from vadam.ensemble.suggest import Point, Space, check_space, next_points, random_point
 from vadam.ensemble.train import COMPILE_FROM, train
 
 TUNABLE = ("dropout", "lr", "noise_precision", "prior_precision", "temperature")
@@ -43,6 +43,7 @@ def tune(
     *,
     trials: int = 30,
     startup: int = 5,
+    at_once: int = 1,
     metric: str = "log_likelihood",
     robust: bool = True,
     seed: int = 0,
@@ -60,6 +61,8 @@ def tune(
             ``{"prior_precision": (0.02, 50.0), "noise_precision": (1.0, 150.0)}``; all are searched in logarithms.
         network, method, training: as for ``train``.
         trials, startup: points a cell, and how many of them are random.
+        at_once: points of a cell that are tried together, once the random ones are through: larger stacks, fewer rounds, and
+            points that know less of each other.
         metric: "log_likelihood", "joint_log_likelihood" or "accuracy"; it is made large.
         robust: whether hopeless values are seen as less so (``suggest.next_point``); a plain Gaussian process sees all as they are.
         seed: of the searches. The folds have seeds of their own.
@@ -70,9 +73,11 @@ def tune(
     A trial in which a fold diverges has the value −inf; the search goes on.
     """
     check_space(space)
-    _check(cells, space, metric, trials, startup)
+    _check(cells, space, metric, trials, startup, at_once)
     folds = {cell: list(members) for cell, members in cells.items()}
-    record = Journal(journal, _description(folds, space, network, method, metric, startup, robust, seed, training))
+    record = Journal(
+        journal, _description(folds, space, network, method, metric, startup, at_once, robust, seed, training)
+    )
     if compiled is None:
         epochs, size = training.get("epochs", 40), training.get("batch_size", 32)
         steps = sum(-(-m.train_rows // size) * (m.epochs or epochs) for members in folds.values() for m in members)
@@ -82,8 +87,8 @@ def tune(
         return sum(min(trials, len(tried)) for tried in record.trials.values())
 
     while finished() < trials * len(folds):
-        asked = [(cell, k) for cell in folds for k in _next_trials(len(record.trials[cell]), startup, trials)]
-        points = _suggestions(jobs, space, record, asked, startup, robust, seed)
+        asked = [(cell, k) for cell in folds for k in _next_trials(len(record.trials[cell]), startup, at_once, trials)]
+        points = _suggestions(jobs, space, record, asked, startup, at_once, robust, seed)
         questions = [(cell, point) for (cell, _), point in zip(asked, points, strict=True)]
         members = [replace(fold, **point) for cell, point in questions for fold in folds[cell]]  # type: ignore[arg-type]
         result = train(members, network, method, keep=False, jobs=jobs, compiled=compiled, **training)
@@ -95,41 +100,64 @@ def tune(
     return {cell: Tuned(trial.point, trial.value, record.trials[cell][:trials]) for cell, trial in best.items()}
 
 
-def _next_trials(done: int, startup: int, trials: int) -> range:
-    """The random points depend on nothing, so all of them are one round; after them a round is one trial."""
-    return range(done, min(trials, max(startup, done + 1)))
+def _next_trials(done: int, startup: int, at_once: int, trials: int) -> range:
+    """The random points depend on nothing, so all of them are one round; after them a round is ``at_once`` trials."""
+    return range(done, min(trials, startup if done < startup else _round(done, startup, at_once) + at_once))
+
+
+def _round(trial: int, startup: int, at_once: int) -> int:
+    """The first trial of the round of a trial."""
+    return trial - (trial - startup) % at_once
 
 
 def _suggestions(
-    jobs: int, space: Space, record: Journal, asked: list[tuple[str, int]], startup: int, robust: bool, seed: int
+    jobs: int,
+    space: Space,
+    record: Journal,
+    asked: list[tuple[str, int]],
+    startup: int,
+    at_once: int,
+    robust: bool,
+    seed: int,
 ) -> list[Point]:
-    """A point for every trial asked for; it depends on its cell and the trials before, not on other cells."""
+    """A point for every trial asked for; it depends on its cell and the rounds before, not on other cells."""
     calls: list[tuple[Any, ...]] = []
-    for cell, k in asked:
-        own_seed = [seed, zlib.crc32(cell.encode()), k]
-        if k < startup:
-            calls.append((random_point, space, own_seed))
-        else:
-            tried = [(trial.point, trial.value) for trial in record.trials[cell]]
-            calls.append((_next_point, space, tried, own_seed, robust))
-    if jobs == 1 or all(function is random_point for function, *_ in calls):
-        return [function(*arguments) for function, *arguments in calls]
+    for cell, group in groupby(asked, key=lambda question: question[0]):
+        numbers = [k for _, k in group]
+        seeds = [[seed, zlib.crc32(cell.encode()), k] for k in numbers]
+        if numbers[0] < startup:
+            calls.append((_random_points, space, seeds))
+            continue
+        first, trials = _round(numbers[0], startup, at_once), record.trials[cell]
+        tried = [(trial.point, trial.value) for trial in trials[:first]]
+        calls.append((_next_points, space, tried, [trial.point for trial in trials[first:]], seeds, robust))
+    if jobs == 1 or all(function is _random_points for function, *_ in calls):
+        return [point for function, *arguments in calls for point in function(*arguments)]
     import joblib
 
-    return list(joblib.Parallel(n_jobs=jobs)(joblib.delayed(function)(*arguments) for function, *arguments in calls))
+    answers = joblib.Parallel(n_jobs=jobs)(joblib.delayed(function)(*arguments) for function, *arguments in calls)
+    return [point for points in answers for point in points]
 
 
-def _next_point(space: Space, tried: list[tuple[Point, float]], seed: list[int], robust: bool) -> Point:
+def _random_points(space: Space, seeds: list[list[int]]) -> list[Point]:
+    return [random_point(space, seed) for seed in seeds]
+
+
+def _next_points(
+    space: Space, tried: list[tuple[Point, float]], begun: list[Point], seeds: list[list[int]], robust: bool
+) -> list[Point]:
     """On one thread: the matrices are small, and the point must not depend on the number of threads."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
-        return next_point(space, tried, seed, robust=robust)
+        return next_points(space, tried, begun, seeds, robust=robust)
     finally:
         torch.set_num_threads(threads)
 
 
-def _check(cells: Mapping[str, Sequence[Member]], space: Space, metric: str, trials: int, startup: int) -> None:
+def _check(
+    cells: Mapping[str, Sequence[Member]], space: Space, metric: str, trials: int, startup: int, at_once: int
+) -> None:
     if not cells:
         raise ValueError("there is no cell to tune: give at least one")
     for cell, members in cells.items():
@@ -139,7 +167,7 @@ def _check(cells: Mapping[str, Sequence[Member]], space: Space, metric: str, tri
         raise ValueError(f"{unknown[0]!r} cannot be searched: the space may name {', '.join(TUNABLE)}")
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not valid: choose one of {', '.join(map(repr, METRICS))}")
-    for name, value in (("trials", trials), ("startup", startup)):
+    for name, value in (("trials", trials), ("startup", startup), ("at_once", at_once)):
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
 
@@ -151,6 +179,7 @@ def _description(
     method: Method,
     metric: str,
     startup: int,
+    at_once: int,
     robust: bool,
     seed: int,
     training: Mapping[str, Any],
@@ -166,6 +195,7 @@ def _description(
         "method": repr(method),
         "metric": metric,
         "startup": startup,
+        "at_once": at_once,
         "robust": robust,
         "seed": seed,
         "training": {name: value for name, value in training.items() if isinstance(value, str | int | float)},

@@ -2,25 +2,37 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+import torch
+from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from vadam.ensemble import MLP, Member, Method, Tuned, train, tune
+from vadam.ensemble import MLP, Member, Method, Stack, Tuned, train, tune
+from vadam.ensemble.calibration import noise_precision
+from vadam.ensemble.methods import Curvature
 from vadam.estimators import saving
 from vadam.estimators.family import cosine, method_of
 
-PRIOR_PRECISIONS = (0.02, 400.0)
-NOISE_PRECISIONS = (0.5, 200.0)
+PRIOR_PRECISIONS = (math.exp(-7), math.exp(4))
+NOISE_PRECISIONS = (0.5, math.exp(9))
+TEMPERATURES = (math.exp(-5), 1.0)
 DROPOUT_RATES = (0.002, 0.5)
-STEPS = 800
+MANY_ROWS = 1_500
+"""From there on minibatches are larger and epochs fewer."""
+STEPS = 4_000
+"""At least: by then the narrow start of the posterior is forgotten."""
+RANDOM_POINTS, POINTS_AT_ONCE = 10, 5
+SEEDS_APART = 1_000
+"""From one fold to the next; members of a mixture are one apart."""
 
 
 class VadamEstimator(BaseEstimator):
@@ -34,15 +46,16 @@ class VadamEstimator(BaseEstimator):
         optimizer: str | Method = "vadam",
         lr: float | None = None,
         epochs: int | None = None,
-        batch_size: int = 32,
-        samples: int = 5,
+        batch_size: int | None = None,
+        samples: int = 1,
         prior_precision: float = 1.0,
         noise_precision: float = 10.0,
+        temperature: float = 1.0,
         dropout: float = 0.05,
         tune: bool = True,
         budget: int = 30,
         folds: int = 5,
-        members: int = 1,
+        members: int = 5,
         predict_samples: int = 100,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -56,6 +69,7 @@ class VadamEstimator(BaseEstimator):
         self.samples = samples
         self.prior_precision = prior_precision
         self.noise_precision = noise_precision
+        self.temperature = temperature
         self.dropout = dropout
         self.tune = tune
         self.budget = budget
@@ -66,48 +80,94 @@ class VadamEstimator(BaseEstimator):
         self.n_jobs = n_jobs
 
     def _fit(self, X: np.ndarray, y: np.ndarray, likelihood: str, outputs: int, folds: Iterable[Any]) -> Self:
-        """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows."""
+        """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows.
+
+        Where the noise was tuned, as many are trained on each fold at the point found, and the noise of predictions is fitted to
+        the rows that they have not seen.
+        """
         self._check_arguments()
-        method = method_of(self.optimizer, int(self.samples))
-        network = MLP(X.shape[1], *self.hidden, outputs, activation=self.activation)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        common: dict[str, Any] = {
-            "prior_precision": self.prior_precision,
-            "noise_precision": self.noise_precision,
-            "dropout": self.dropout if method.drops_out else 0.0,
-            "lr": self.lr,
-        }
+        network = MLP(X.shape[1], *self.hidden, outputs, activation=self.activation)
+        method = self._method()
+        whole = Member(X, y, seed=seed, epochs=self._epochs(len(X)), lr=self.lr, **self._given(method))
+        parts = [
+            replace(whole, train=rows, test=others, seed=seed + SEEDS_APART * k, epochs=self._epochs(len(rows)))
+            for k, (rows, others) in enumerate(folds, start=1)
+        ]
         training: dict[str, Any] = {
             "likelihood": likelihood,
-            "batch_size": int(self.batch_size),
+            "batch_size": self._batch_size(len(X)),
             "jobs": self._jobs(),
             "schedule": cosine,
         }
         self.tuned_: Tuned | None = None
         space = self._space(method, likelihood)
-        if self.tune and space:
-            cell = [
-                Member(X, y, train=rows, test=others, seed=seed + k, epochs=self._epochs(len(rows)), **common)
-                for k, (rows, others) in enumerate(folds)
-            ]
-            searched = tune({"": cell}, space, network, method, trials=self.budget, startup=10, seed=seed, **training)
-            self.tuned_ = searched[""]
-            common |= self.tuned_.point
-        final = [Member(X, y, seed=seed + k, epochs=self._epochs(len(X)), **common) for k in range(int(self.members))]
-        result = train(final, network, method, **training)
+        if parts and space:
+            search: dict[str, Any] = {
+                "trials": self.budget,
+                "startup": RANDOM_POINTS,
+                "at_once": POINTS_AT_ONCE,
+                "seed": seed,
+            }
+            self.tuned_ = tune({"": parts}, space, network, method, **search, **training)[""]
+            whole, *parts = (replace(member, **self.tuned_.point) for member in (whole, *parts))  # type: ignore[arg-type]
+        fits_noise = self.tuned_ is not None and likelihood == "gaussian"
+        networks = [whole, *parts] if fits_noise else [whole]
+        members = [replace(m, test=None, seed=m.seed + k) for m in networks for k in range(int(self.members))]
+        result = train(members, network, method, **training)
         if result.diverged.any() or result.stack is None:
             raise ValueError(
-                f"the training diverged with prior_precision={common['prior_precision']:.3g}, lr={self.lr or method.lr}: "
+                f"the training diverged with prior_precision={whole.prior_precision:.3g}, lr={self.lr or method.lr}: "
                 "give a smaller lr"
             )
-        self.stack_ = result.stack
-        self.prior_precision_ = common["prior_precision"]
-        self.noise_precision_ = common["noise_precision"]
+        K = int(self.members)
+        stacks = [result.stack[range(n * K, n * K + K)] for n in range(len(networks))]
+        self.stack_ = stacks[0]
+        self.prior_precision_, self.temperature_ = whole.prior_precision, whole.temperature
+        self.noise_precision_ = whole.noise_precision
+        if fits_noise:
+            self.noise_precision_ = self._fitted_noise(stacks, networks)
         return self
 
+    def _fitted_noise(self, stacks: list[Stack], networks: list[Member]) -> float:
+        """For targets of variance 1, as that of the training."""
+        scale = float(stacks[0].scaling.y_std[0]) ** 2
+        left_out = [
+            (
+                stack.outputs(network.x[network.test], self.predict_samples).flatten(0, 1),
+                _column(network.y[network.test]),
+            )
+            for stack, network in zip(stacks[1:], networks[1:], strict=True)
+        ]
+        return scale * noise_precision(left_out, networks[0].noise_precision / scale)
+
+    def _given(self, method: Method) -> dict[str, Any]:
+        return {
+            "prior_precision": self.prior_precision,
+            "noise_precision": self.noise_precision,
+            "temperature": self.temperature,
+            "dropout": self.dropout if method.drops_out else 0.0,
+        }
+
+    def _method(self) -> Method:
+        method = method_of(self.optimizer, int(self.samples))
+        start = getattr(method, "init_precision", None)
+        if isinstance(self.optimizer, str) and start is not None and start < self.prior_precision / self.temperature:
+            return replace(method, init_precision=None)  # type: ignore[type-var]  # at the prior
+        return method
+
+    def _coldest(self, method: Method) -> float:
+        """A posterior does not start wider than the prior, at any prior precision."""
+        start = getattr(method, "init_precision", None)
+        return PRIOR_PRECISIONS[1] / start if method.starts_above_prior and start is not None else 0.0
+
+    def _batch_size(self, rows: int) -> int:
+        return int(self.batch_size or 0) or (32 if rows < MANY_ROWS else 128)
+
     def _epochs(self, rows: int) -> int:
-        """What was asked for; otherwise 40, and more for few rows, so that training takes at least 800 steps."""
-        return int(self.epochs or 0) or max(40, -(-STEPS // -(-rows // self.batch_size)))
+        """What was asked for; otherwise 400, or 200 for many rows, and more for few, so that training takes at least 4,000 steps."""
+        usual = 400 if rows < MANY_ROWS else 200
+        return int(self.epochs or 0) or max(usual, -(-STEPS // -(-rows // self._batch_size(rows))))
 
     def _jobs(self) -> int:
         if self.n_jobs in (None, 1):
@@ -123,18 +183,20 @@ class VadamEstimator(BaseEstimator):
             space["dropout"] = DROPOUT_RATES
         elif method.has_prior:
             space["prior_precision"] = PRIOR_PRECISIONS
+            if method.curvature is not Curvature.NONE:
+                space["temperature"] = (max(TEMPERATURES[0], self._coldest(method)), TEMPERATURES[1])
         if likelihood == "gaussian":
             space["noise_precision"] = NOISE_PRECISIONS
         return space
 
     def _check_arguments(self) -> None:
         """When fitting, not before: scikit-learn clones estimators and sets arguments one by one."""
-        whole = ("members", "samples", "batch_size", "predict_samples", *(() if self.epochs is None else ("epochs",)))
-        for name in whole:
+        optional = [name for name in ("batch_size", "epochs") if getattr(self, name) is not None]
+        for name in ("members", "samples", "predict_samples", *optional):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
                 raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-        for name in ("prior_precision", "noise_precision", *(() if self.lr is None else ("lr",))):
+        for name in ("prior_precision", "noise_precision", "temperature", *(() if self.lr is None else ("lr",))):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
                 raise ValueError(f"{name}={value!r} is not valid: give a positive number")
@@ -149,6 +211,14 @@ class VadamEstimator(BaseEstimator):
                 f"folds={self.folds!r} is not valid for n_samples={rows}: cross-validation needs from 2 folds to one a row; "
                 "give fewer folds, or tune=False"
             )
+
+    def refit(self, X: Any, y: Any) -> Self:
+        """A new estimator for these rows, with all that the tuning of this one has found, the noise of predictions included."""
+        check_is_fitted(self, "stack_")
+        found = {} if self.tuned_ is None else self.tuned_.point
+        again: Self = clone(self).set_params(**found, tune=False).fit(X, y)
+        again.noise_precision_ = self.noise_precision_
+        return again
 
     def _outputs(self, X: Any) -> Tensor:
         """Outputs of all members and samples, [members · samples, n, outputs], in the units of the targets."""
@@ -165,3 +235,7 @@ class VadamEstimator(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an estimator that :meth:`save` wrote. Nothing is unpickled."""
         return saving.load(path, cls)
+
+
+def _column(y: np.ndarray) -> Tensor:
+    return torch.from_numpy(np.array(y, dtype=np.float64))[:, None]

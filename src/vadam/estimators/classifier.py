@@ -19,7 +19,7 @@ from vadam.predict import Binary, Classes
 class VadamClassifier(ClassifierMixin, VadamEstimator):
     """A Bayesian perceptron for tables with classes: probabilities averaged over a Gaussian posterior of the weights.
 
-    The prior precision is tuned by the cross-validated log-likelihood. The arguments are those of :class:`VadamRegressor`;
+    Prior precision and temperature are tuned by the cross-validated log-likelihood. The arguments are those of :class:`VadamRegressor`;
     ``noise_precision`` has no meaning here.
 
     >>> import numpy as np

@@ -34,7 +34,8 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
         "seeds": stack.seeds,
         "scaling": [values[0].tolist() for values in stack.scaling],
         "found": {
-            name: getattr(estimator, name) for name in ("prior_precision_", "noise_precision_", "n_features_in_")
+            name: getattr(estimator, name)
+            for name in ("prior_precision_", "noise_precision_", "temperature_", "n_features_in_")
         },
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])],
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,

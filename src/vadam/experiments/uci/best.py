@@ -1,9 +1,8 @@
 """Beyond the table: for every split one posterior, and a mixture of several from different first weights.
 
     p(y | x) = 1/(K S) Σₖ Σₛ N(y | f(x; θₖₛ), 1/τ),  θₖₛ ~ qₖ
-    τ = argmax Σ log p(y | x) over the rows that a fold left out, with posteriors that have not seen them
 
-A mixture spreads by itself, so its noise is not that of its members: τ is fitted once for one posterior and once for all.
+τ is fitted to the rows that the folds leave out, once for one posterior and once for all.
 """
 
 from dataclasses import replace
@@ -15,16 +14,13 @@ from torch import Tensor
 
 from vadam import metrics
 from vadam.ensemble import Member, Stack, train
-from vadam.ensemble.losses import LOSSES
-from vadam.experiments.contract import ExperimentError
+from vadam.ensemble.calibration import log_prob, noise_precision
 from vadam.experiments.uci import methods
 from vadam.experiments.uci.config import Best
 from vadam.experiments.uci.networks import folds
 
 SEEDS_APART = 1_000_000
 """From one member of a mixture to the next; splits and folds have smaller seeds."""
-NOISE_WITHIN = 4.0
-"""τ is looked for within that many powers of e of the one that the posteriors were trained with."""
 
 
 def final(config: Best, name: str, members: list[Member], workers: int) -> dict[str, Any]:
@@ -50,23 +46,6 @@ def mixture(config: Best, network: Member) -> list[Member]:
     return [replace(network, seed=network.seed + SEEDS_APART * k) for k in range(config.members)]
 
 
-def noise_precision(predictions: list[tuple[Tensor, Tensor]], start: float) -> float:
-    """τ that makes the targets [n, 1] most likely under the samples [samples, n, 1] of each pair."""
-    try:
-        from scipy.optimize import minimize_scalar
-    except ImportError as error:
-        raise ExperimentError('The noise is fitted with scipy: pip install "vadam[tune]".') from error
-
-    def loss(log_tau: float) -> float:
-        tau = torch.tensor(log_tau, dtype=torch.float64).exp()
-        total = sum(metrics.log_likelihood(_log_prob(f, y, tau)).item() * len(y) for f, y in predictions)
-        return -total
-
-    middle = float(np.log(start))
-    bounds = (middle - NOISE_WITHIN, middle + NOISE_WITHIN)
-    return float(np.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x))
-
-
 def _predictions(stack: Stack, network: Member, config: Best) -> tuple[Tensor, Tensor]:
     """Outputs [members, samples, n, 1] and targets [n, 1] of the rows that the network is tested on, in original units."""
     rows = np.asarray(network.test)
@@ -81,13 +60,8 @@ def _noise_of_training(stack: Stack) -> float:
     return float((stack.noise_precision.double() / stack.scaling.y_std[:, 0].double() ** 2)[0])
 
 
-def _log_prob(f: Tensor, y: Tensor, tau: Tensor) -> Tensor:
-    found: Tensor = LOSSES["gaussian"].log_prob(f, y, tau)
-    return found
-
-
 def _scores(f: Tensor, y: Tensor, tau: float) -> dict[str, float]:
-    log_p = _log_prob(f, y, torch.tensor(tau, dtype=torch.float64))
+    log_p = log_prob(f, y, torch.tensor(tau, dtype=torch.float64))
     return {
         "rmse": metrics.rmse(f.mean(0), y).item(),
         "log_likelihood": metrics.log_likelihood(log_p).item(),

@@ -51,8 +51,8 @@ def cosine(t: int, T: int) -> float:
 def space(config: Config, method: str, name: str) -> Space:
     """Precisions for targets scaled to variance 1."""
     if isinstance(config, Best):
-        cold = {"temperature": _powers_of_e(-6, 0)}
-        return cold | {"prior_precision": _powers_of_e(-7, 3), "noise_precision": _powers_of_e(0, 9)}
+        cold = {"temperature": _powers_of_e(-5, 0)}
+        return cold | {"prior_precision": _powers_of_e(-7, 4), "noise_precision": _powers_of_e(0, 9)}
     noise = _powers_of_e(1, 5) if name in NARROW else _powers_of_e(0, 5)
     if method == "mc-dropout":
         return {"dropout": (0.005, 0.1), "noise_precision": noise}

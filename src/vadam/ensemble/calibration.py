@@ -1,0 +1,42 @@
+"""The noise of a predictive density, fitted to rows that its posteriors have not seen.
+
+    p(y | x) = 1/S Σₛ N(y | f(x; θₛ), 1/τ)
+    τ = argmax Σ log p(y | x)
+
+Samples that differ spread the density by themselves: a mixture of posteriors needs less noise than one of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from vadam import metrics
+from vadam.ensemble.losses import LOSSES
+
+WITHIN = 4.0
+"""τ is looked for within that many powers of e of where the search starts."""
+
+
+def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]], start: float) -> float:
+    """τ that makes the targets [n, 1] most likely under the outputs [S, n, 1] of each pair."""
+    try:
+        from scipy.optimize import minimize_scalar
+    except ImportError as error:
+        raise ImportError('fitting the noise needs scipy: pip install "vadam[tune]"') from error
+
+    def loss(log_tau: float) -> float:
+        tau = torch.tensor(log_tau, dtype=torch.float64).exp()
+        return -sum(metrics.log_likelihood(log_prob(f, y, tau)).item() * len(y) for f, y in predictions)
+
+    bounds = (math.log(start) - WITHIN, math.log(start) + WITHIN)
+    return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x)
+
+
+def log_prob(f: Tensor, y: Tensor, tau: Tensor) -> Tensor:
+    """log N(y | f, 1/τ), [S, n]."""
+    found: Tensor = LOSSES["gaussian"].log_prob(f, y, tau)
+    return found
