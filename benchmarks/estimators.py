@@ -119,7 +119,7 @@ def main() -> None:
     options = parser.parse_args()
     models = {
         "VadamRegressor": lambda: VadamRegressor(random_state=0, budget=options.budget),
-        "VadamRegressor, 5 members": lambda: VadamRegressor(random_state=0, budget=options.budget, members=5),
+        "VadamRegressor, one posterior": lambda: VadamRegressor(random_state=0, budget=options.budget, members=1),
         "Gaussian process": gaussian_process,
         "quantile forest": QuantileForest,
         "Bayesian ridge": lambda: make_pipeline(StandardScaler(), BayesianRidge()),

@@ -12,7 +12,6 @@ the final run.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -24,7 +23,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.ensemble import STEPS_A_ROUND, authors, looped, machine
+from benchmarks.ensemble import STEPS_A_ROUND, authors, looped
+from benchmarks.timing import write
 from vadam import data
 from vadam.ensemble import chunk, train
 from vadam.ensemble.suggest import next_point, random_point
@@ -137,19 +137,14 @@ def main() -> None:
     question = seconds_a_question()
     print(f"a question to the search: {question:.3f} s of processor time\n")
     print(f"{'':18}{'network':>10}{'loop':>10}{'times':>8}   hours of the protocol, by part")
-    record: dict[str, Any] = {
-        "machine": machine(),
-        "epochs": arguments.epochs,
-        "question_seconds": question,
-        "cells": {},
-    }
+    cells: dict[str, Any] = {}
     for name in arguments.sets:
         for method in arguments.methods:
             samples = methods.setting(CONFIG, method, name)["method"].samples
             costs, step = stack_costs(name, method, arguments.epochs), seconds_a_looped_step(name, samples)
             ours = costs["steps"] + costs["minibatches"]
             hours = protocol(name, costs, question, step)
-            record["cells"][f"{method}-{name}"] = {
+            cells[f"{method}-{name}"] = {
                 "us_per_network_step": round(1e6 * ours, 1),
                 "us_per_looped_step": round(1e6 * step, 1),
                 "times_faster": round(step / ours, 1),
@@ -162,19 +157,11 @@ def main() -> None:
             )
             row = f"{1e6 * ours:>8.0f}µs{1e6 * step:>8.0f}µs{step / ours:>8.1f}   {hours['whole']:.3f}: {shares}"
             print(f"{method + ' ' + name:18}{row}", flush=True)
-    cells = record["cells"].values()
-    whole, loop = (sum(cell["hours"][part] for cell in cells) for part in ("whole", "authors' loop"))
-    record["hours"] = {
-        "whole": round(whole, 3),
-        "authors' loop": round(loop, 1),
-        "times_faster": round(loop / whole, 1),
-    }
+    whole, loop = (sum(cell["hours"][part] for cell in cells.values()) for part in ("whole", "authors' loop"))
     print(
         f"\nin all {whole:.2f} processor hours; the authors' loop without search and scores {loop:.0f}, {loop / whole:.0f} times as long"
     )
-    arguments.out.parent.mkdir(parents=True, exist_ok=True)
-    arguments.out.write_text(json.dumps(record, indent=1) + "\n")
-    print(f"wrote {arguments.out}")
+    write(arguments.out, cells, epochs=arguments.epochs, question_seconds=question, threads=1)
 
 
 if __name__ == "__main__":
