@@ -38,16 +38,16 @@ def bar(title: str) -> Iterator[Move]:
     )
     task = progress.add_task(title, total=1.0)
     started = told = time.monotonic()
-    begun: float | None = None
+    first: tuple[float, float] | None = None
 
     def move(fraction: float, name: str) -> None:
-        nonlocal told, begun
+        nonlocal told, first
         now = time.monotonic()
-        begun = fraction if begun is None else begun  # done before this run
+        since, begun = first = first or (now, fraction)  # what was done before this run says nothing of its speed
         if not console.is_terminal:
             if now - told >= LINE_SECONDS and fraction < 1:
                 told = now
-                left = (1 - fraction) / max(fraction - begun, 1e-9) * (now - started)
+                left = (1 - fraction) / max(fraction - begun, 1e-9) * (now - since)
                 remaining = f", {_minutes(left)} left" if fraction > begun else ""
                 console.print(
                     f"{title} · {name}: {fraction:.0%}, {_minutes(now - started)} gone{remaining}", markup=False
