@@ -1,6 +1,5 @@
 """Trials of reinforcement learning: stopped and resumed, Explore against autograd, order, film, what the ledger may say."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,6 +12,7 @@ pytest.importorskip("mujoco", reason="MuJoCo is not installed")
 
 import gymnasium
 
+from experiments.resuming import assert_goes_on_as_if_never_stopped
 from vadam.experiments import find
 from vadam.experiments.contract import ExperimentError
 from vadam.experiments.half_cheetah import plot
@@ -36,27 +36,9 @@ SMALL = replace(
 )
 
 
-def weights(trial: Trial) -> dict[str, torch.Tensor]:
-    return {name: value.clone() for name, value in trial.tensors().items()}
-
-
 @pytest.mark.parametrize("method", SMALL.methods)
 def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
-    """Weights, optimizers, replay buffer and curve, bit for bit."""
-    chosen = table_3(SMALL)[method]
-    whole = Trial(SMALL, chosen, 0)
-    whole.test()
-    whole.advance(160)
-    tensors, meta = weights(whole), json.loads(json.dumps(whole.meta()))
-    whole.advance(160)
-    resumed = Trial(SMALL, chosen, 0)
-    resumed.load(tensors, meta)
-    resumed.advance(160)
-    assert resumed.step == whole.step == 160
-    assert resumed.curve.points == whole.curve.points
-    a, b = weights(whole), weights(resumed)
-    assert a.keys() == b.keys()
-    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert_goes_on_as_if_never_stopped(SMALL, table_3(SMALL)[method], until=160)
 
 
 def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,18 +1,16 @@
 """The mountain car: trials that keep their noise for an episode go on as if never stopped; what the ledger may say."""
 
-import json
 from dataclasses import replace
 
 import pytest
-import torch
 
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
 
+from experiments.resuming import assert_goes_on_as_if_never_stopped
 from vadam.experiments import find
 from vadam.experiments.ledger import Verdict, entries
 from vadam.experiments.mountain_car.run import methods
 from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.trial import Trial
 
 EXPERIMENT = find("mountain-car")
 SMALL = replace(
@@ -22,21 +20,7 @@ SMALL = replace(
 
 @pytest.mark.parametrize("method", SMALL.methods)
 def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
-    chosen = methods(SMALL)[method]
-    whole = Trial(SMALL, chosen, 0)
-    whole.test()
-    whole.advance(108)
-    tensors = {name: value.clone() for name, value in whole.tensors().items()}
-    meta = json.loads(json.dumps(whole.meta()))
-    resumed = Trial(SMALL, chosen, 0)
-    resumed.load(tensors, meta)
-    for trial in (whole, resumed):
-        trial.advance(108)
-        trial.advance(108)
-    assert resumed.step == whole.step == 108
-    assert resumed.curve.points == whole.curve.points
-    a, b = whole.tensors(), resumed.tensors()
-    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert_goes_on_as_if_never_stopped(SMALL, methods(SMALL)[method], until=108)
 
 
 @pytest.mark.parametrize("preset", ["quick", "paper"])
