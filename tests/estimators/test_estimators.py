@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from vadam.ensemble import Vadam
+from vadam.ensemble.calibration import noise_precision
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.family import FAMILY
 
@@ -102,6 +103,59 @@ def test_the_noise_of_predictions_is_fitted_and_kept():
     assert again.stack_.noise_precision[0] == pytest.approx(five.tuned_.point["noise_precision"])
 
 
+def test_the_noise_is_fitted_to_what_each_fold_leaves_out(monkeypatch):
+    """Targets without any signal, networks that can learn them by heart: seen rows would seem to have no noise."""
+    fitted = []
+
+    def watched(predictions):
+        fitted.extend(predictions)
+        return noise_precision(predictions)
+
+    monkeypatch.setattr("vadam.estimators.base.noise_precision", watched)
+    monkeypatch.setattr("vadam.estimators.base.PRIOR_PRECISIONS", (1e-3, 2e-3))
+    monkeypatch.setattr("vadam.estimators.base.TEMPERATURES", (0.007, 0.01))
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(40, 5)), rng.normal(size=40)
+    model = VadamRegressor(budget=1, folds=4, epochs=600, members=2, predict_samples=10, random_state=0).fit(X, y)
+    assert sorted(np.concatenate([targets[:, 0] for _, targets in fitted])) == sorted(y)
+    error = np.mean((model.predict(X) - y) ** 2) / np.var(y, ddof=1)
+    assert error < 0.5  # by heart
+    assert model.noise_precision_ < 1.0
+
+
+def test_a_loaded_model_is_refitted_with_what_was_found(tmp_path):
+    X, y = line(60)
+    model = VadamRegressor(optimizer="mc-dropout", budget=3, folds=2, epochs=5, members=1, random_state=0).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    again = VadamRegressor.load(tmp_path / "model.safetensors").refit(X, y)
+    assert again.dropout == pytest.approx(model.tuned_.point["dropout"])
+    assert again.noise_precision == pytest.approx(model.tuned_.point["noise_precision"])
+    assert again.noise_precision_ == model.noise_precision_
+
+
+@pytest.mark.parametrize(("start", "searched"), [(0.5, False), (50.0, False), (200.0, True), (None, True)])
+def test_the_search_stays_where_the_posterior_can_start(start, searched):
+    method = Vadam(lr=0.02, init_precision=start)
+    model = VadamRegressor(optimizer=method, budget=11, folds=2, epochs=2, members=1, random_state=0).fit(*line(40))
+    assert ("temperature" in model.tuned_.point) == searched
+    for trial in model.tuned_.trials:
+        assert trial.point["prior_precision"] / trial.point.get("temperature", 1.0) <= (start or math.inf) * (1 + 1e-9)
+
+
+def test_folds_and_whole_are_trained_alike(monkeypatch):
+    """1,600 rows are many, the 1,280 of a fold are not: the epochs are those of the whole."""
+    seen = []
+    monkeypatch.setattr("vadam.estimators.base.tune", lambda cells, *a, **k: seen.extend(cells[""]) or stop())
+
+    def stop():
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        VadamRegressor(random_state=0).fit(*line(1600))
+    assert {member.epochs for member in seen} == {308}  # 13 steps each, 4,000 in all
+    assert {len(member.train) for member in seen} == {1280}
+
+
 def test_colder_posteriors_are_narrower():
     X, y = line()
     cold, warm = (
@@ -124,6 +178,8 @@ def test_every_optimizer_can_be_tuned(optimizer):
 def test_a_prior_narrower_than_the_start():
     X, y = line()
     assert VadamRegressor(prior_precision=1e5, epochs=3, **QUICK).fit(X, y).prior_precision_ == 1e5
+    wide = VadamRegressor(optimizer="bbvi", prior_precision=100.0, **QUICK)._method()
+    assert wide.init_precision == 10.0  # which BBVI may
 
 
 def test_quantiles_are_those_of_the_predictive_distribution():

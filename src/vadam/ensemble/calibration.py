@@ -17,11 +17,13 @@ from torch import Tensor
 from vadam import metrics
 from vadam.ensemble.losses import LOSSES
 
-WITHIN = 4.0
-"""τ is looked for within that many powers of e of where the search starts."""
+BELOW, ABOVE = 1.0, 10.0
+"""log τ is looked for from so much below to so much above that of a prediction which is its mean: samples take the place of noise."""
+SMALLEST = 1e-30
+"""Of a mean squared error, for predictions without any."""
 
 
-def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]], start: float) -> float:
+def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]]) -> float:
     """τ that makes the targets [n, 1] most likely under the outputs [S, n, 1] of each pair."""
     try:
         from scipy.optimize import minimize_scalar
@@ -32,7 +34,9 @@ def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]], start: float) 
         tau = torch.tensor(log_tau, dtype=torch.float64).exp()
         return -sum(metrics.log_likelihood(log_prob(f, y, tau)).item() * len(y) for f, y in predictions)
 
-    bounds = (math.log(start) - WITHIN, math.log(start) + WITHIN)
+    errors = torch.cat([f.mean(0) - y for f, y in predictions])
+    middle = -math.log(max(float((errors**2).mean()), SMALLEST))
+    bounds = (middle - BELOW, middle + ABOVE)
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x)
 
 

@@ -91,7 +91,7 @@ class VadamEstimator(BaseEstimator):
         method = self._method()
         whole = Member(X, y, seed=seed, epochs=self._epochs(len(X)), lr=self.lr, **self._given(method))
         parts = [
-            replace(whole, train=rows, test=others, seed=seed + SEEDS_APART * k, epochs=self._epochs(len(rows)))
+            replace(whole, train=rows, test=others, seed=seed + SEEDS_APART * k)
             for k, (rows, others) in enumerate(folds, start=1)
         ]
         training: dict[str, Any] = {
@@ -139,7 +139,7 @@ class VadamEstimator(BaseEstimator):
             )
             for stack, network in zip(stacks[1:], networks[1:], strict=True)
         ]
-        return scale * noise_precision(left_out, networks[0].noise_precision / scale)
+        return scale * noise_precision(left_out)
 
     def _given(self, method: Method) -> dict[str, Any]:
         return {
@@ -151,15 +151,10 @@ class VadamEstimator(BaseEstimator):
 
     def _method(self) -> Method:
         method = method_of(self.optimizer, int(self.samples))
-        start = getattr(method, "init_precision", None)
-        if isinstance(self.optimizer, str) and start is not None and start < self.prior_precision / self.temperature:
+        narrower = self.prior_precision / self.temperature > _start(method)
+        if isinstance(self.optimizer, str) and narrower and not self.tune:
             return replace(method, init_precision=None)  # type: ignore[type-var]  # at the prior
         return method
-
-    def _coldest(self, method: Method) -> float:
-        """A posterior does not start wider than the prior, at any prior precision."""
-        start = getattr(method, "init_precision", None)
-        return PRIOR_PRECISIONS[1] / start if method.starts_above_prior and start is not None else 0.0
 
     def _batch_size(self, rows: int) -> int:
         return int(self.batch_size or 0) or (32 if rows < MANY_ROWS else 128)
@@ -182,9 +177,12 @@ class VadamEstimator(BaseEstimator):
         if method.drops_out:
             space["dropout"] = DROPOUT_RATES
         elif method.has_prior:
-            space["prior_precision"] = PRIOR_PRECISIONS
-            if method.curvature is not Curvature.NONE:
-                space["temperature"] = (max(TEMPERATURES[0], self._coldest(method)), TEMPERATURES[1])
+            start = _start(method)
+            low, high = PRIOR_PRECISIONS[0], min(PRIOR_PRECISIONS[1], start)
+            coldest = max(TEMPERATURES[0], high / start)
+            space["prior_precision"] = (low, high)
+            if method.curvature is not Curvature.NONE and coldest < TEMPERATURES[1]:
+                space["temperature"] = (coldest, TEMPERATURES[1])
         if likelihood == "gaussian":
             space["noise_precision"] = NOISE_PRECISIONS
         return space
@@ -215,7 +213,10 @@ class VadamEstimator(BaseEstimator):
     def refit(self, X: Any, y: Any) -> Self:
         """A new estimator for these rows, with all that the tuning of this one has found, the noise of predictions included."""
         check_is_fitted(self, "stack_")
-        found = {} if self.tuned_ is None else self.tuned_.point
+        found = {"prior_precision": self.prior_precision_, "temperature": self.temperature_}
+        found["noise_precision"] = float(self.stack_.noise_precision[0])  # that of the training
+        if self.stack_.dropout is not None:
+            found["dropout"] = float(self.stack_.dropout[0])
         again: Self = clone(self).set_params(**found, tune=False).fit(X, y)
         again.noise_precision_ = self.noise_precision_
         return again
@@ -235,6 +236,12 @@ class VadamEstimator(BaseEstimator):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an estimator that :meth:`save` wrote. Nothing is unpickled."""
         return saving.load(path, cls)
+
+
+def _start(method: Method) -> float:
+    """The precision that a posterior starts with, which is not below that of the prior; without bounds where it may be."""
+    start = getattr(method, "init_precision", None)
+    return float(start) if method.starts_above_prior and start is not None else math.inf
 
 
 def _column(y: np.ndarray) -> Tensor:

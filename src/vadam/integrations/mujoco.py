@@ -14,8 +14,7 @@ KNOWN = ("'settotalmass' is deprecated",)
 def quiet() -> Iterator[None]:
     """Inside, MuJoCo writes no log file: what it warns of becomes a Python warning, unless it is known and harmless.
 
-    It is for this process. With a ``SubprocVecEnv``, enter it in the function that makes the environment, and leave it open:
-    ``def make(): quiet().__enter__(); return gymnasium.make("HalfCheetah-v5")``.
+    It is for this process. With a ``SubprocVecEnv``, enter it in the function that makes the environment, which its process calls.
     """
     try:
         import mujoco

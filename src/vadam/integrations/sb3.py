@@ -78,10 +78,8 @@ class ParameterNoiseDDPG(DDPG):
         _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
         _check_optimizer(actor_optimizer, actor_optimizer_kwargs or {})
         table_3 = {**TABLE_3, "compile": available()} if actor_optimizer is Vadam else {}
-        self.actor_optimizer, self.actor_optimizer_kwargs = (
-            actor_optimizer,
-            {**table_3, **(actor_optimizer_kwargs or {})},
-        )
+        self.actor_optimizer = actor_optimizer
+        self.actor_optimizer_kwargs = {**table_3, **(actor_optimizer_kwargs or {})}
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
         self._noise: Tensor | None = None  # the state from which the optimizer's generator draws the sample that acts
         self._holds_sample = self._episode_ended = False

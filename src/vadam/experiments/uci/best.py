@@ -35,10 +35,9 @@ def final(config: Best, name: str, members: list[Member], workers: int) -> dict[
     for split in range(len(members)):
         numbers = range(of_split * split, of_split * (split + 1))
         predictions = [_predictions(stack[range(n * K, n * K + K)], networks[n], config) for n in numbers]
-        start = _noise_of_training(stack[split * of_split * K])
         for scores, count in ((single, 1), (mixed, K)):
             (f, y), *left_out = [(f[:count].flatten(0, 1), y) for f, y in predictions]
-            scores.append(_scores(f, y, noise_precision(left_out, start)))
+            scores.append(_scores(f, y, noise_precision(left_out)))
     return _columns(single) | {"mixture": _columns(mixed)}
 
 
@@ -54,10 +53,6 @@ def _predictions(stack: Stack, network: Member, config: Best) -> tuple[Tensor, T
 
 def _column(y: Any, rows: np.ndarray) -> Tensor:
     return torch.from_numpy(np.array(y)[rows])[:, None].double()
-
-
-def _noise_of_training(stack: Stack) -> float:
-    return float((stack.noise_precision.double() / stack.scaling.y_std[:, 0].double() ** 2)[0])
 
 
 def _scores(f: Tensor, y: Tensor, tau: float) -> dict[str, float]:

@@ -99,12 +99,19 @@ def _best(run: Recorded) -> Table:
     for name in SETS:
         if f"vadam-{name}" not in run:
             continue
-        cell, converged = run[f"vadam-{name}"], Mean(*PAPER[name]["converged"]["log_likelihood"])
-        single, mixture = (mean(scores["log_likelihood"]) for scores in (cell, cell["mixture"]))
-        ahead = [which for which, ours in (("one", single), ("mixture", mixture)) if ours.mean > converged.mean]
+        cell = run[f"vadam-{name}"]
+        converged, *ours = _log_likelihoods(run, name)
+        ahead = [which for which, found in zip(("one", "mixture"), ours, strict=True) if found.mean > converged.mean]
         rmse = [str(mean(scores["rmse"])) for scores in (cell, cell["mixture"])]
-        rows.append((name.capitalize(), *map(_three, (converged, single, mixture)), *rmse, " and ".join(ahead) or "no"))
+        rows.append((name.capitalize(), *map(_three, (converged, *ours)), *rmse, " and ".join(ahead) or "no"))
     return Table(caption, columns, rows)
+
+
+def _log_likelihoods(run: Recorded, name: str) -> tuple[Mean, Mean, Mean]:
+    """Of converged MC-Dropout, one posterior, and the mixture."""
+    cell = run[f"vadam-{name}"]
+    single, mixture = (mean(scores["log_likelihood"]) for scores in (cell, cell["mixture"]))
+    return Mean(*PAPER[name]["converged"]["log_likelihood"]), single, mixture
 
 
 def _three(value: Mean) -> str:
@@ -130,16 +137,11 @@ def _failures(run: Recorded) -> list[str]:
 
 def _count_ahead(run: Recorded) -> str:
     done = [name for name in SETS if f"vadam-{name}" in run]
-    missing = [name for name in SETS if name not in done]
-    counts = {}
-    for words, scores in (("one posterior", lambda cell: cell), ("the mixture", lambda cell: cell["mixture"])):
-        counts[words] = sum(
-            mean(scores(run[f"vadam-{name}"])["log_likelihood"]).mean > PAPER[name]["converged"]["log_likelihood"][0]
-            for name in done
-        )
-    ahead = " and ".join(f"{words} on {count}" for words, count in counts.items())
-    rest = f" Not run yet: {', '.join(missing)}." if missing else ""
-    return f"Ahead of converged MC-Dropout, of {len(done)} sets: {ahead}.{rest}"
+    found = [_log_likelihoods(run, name) for name in done]
+    one, mixture = (sum(row[k].mean > row[0].mean for row in found) for k in (1, 2))
+    missing = ", ".join(name for name in SETS if name not in done)
+    rest = f" Not run yet: {missing}." if missing else ""
+    return f"Ahead of converged MC-Dropout, of {len(done)} sets: one posterior on {one} and the mixture on {mixture}.{rest}"
 
 
 def _far_off(run: Recorded) -> list[str]:
