@@ -172,6 +172,13 @@ def test_the_ledger_judges_five_trials_and_no_fewer() -> None:
     assert set(verdicts(Results()).values()) == {Verdict.NOT_RUN}
 
 
+def test_a_difference_within_the_noise_of_five_trials_is_none() -> None:
+    levels = (-900, -400, 0, 400, 900)
+    fast, slow = [trial(level + 100, 1) for level in levels], [trial(level, 1) for level in levels]
+    found = verdicts(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
+    assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
+
+
 def test_the_ledger_judges_three_million_steps() -> None:
     end = 3_000_000
     low, high = ([trial(level + 10 * i, 0, end=end) for i in range(5)] for level in (0, 1000))
