@@ -1,5 +1,6 @@
 """The real Hugging Face Trainer, Accelerate and skorch, with nothing but the optimizer changed, against loops written by hand."""
 
+import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -25,6 +26,15 @@ SECOND_ORDER = pytest.mark.parametrize(
 N = 32
 X = torch.randn(N, 3, generator=torch.Generator().manual_seed(0))
 Y = (X @ torch.tensor([[1.0], [-2.0], [0.5]])).sin()
+
+
+@pytest.fixture(autouse=True)
+def accelerate_forgets() -> Iterator[None]:
+    """Its settings, bfloat16 among them, are the process's: the next test would inherit them."""
+    yield
+    if state := sys.modules.get("accelerate.state"):
+        state.AcceleratorState._reset_state(reset_partial_state=True)
+        state.GradientState._reset_state()
 
 
 class Regression(nn.Module):
