@@ -7,9 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from vadam.ensemble import MLP, Member, Vadam, tune
 from vadam.ensemble.journal import Journal
+from vadam.ensemble.members import contents
 from vadam.ensemble.suggest import next_point, random_point
 
 SPACE = {"prior_precision": (0.01, 100.0), "noise_precision": (1.0, 100.0)}
@@ -101,6 +103,15 @@ def test_finished_search_trains_nothing(tmp_path, monkeypatch):
     assert fewer.trials == first["a"].trials[:5]
 
 
+def test_journal_without_a_trial_holds_nobody_up(tmp_path, monkeypatch):
+    """Begun with values that are not finite, and mended."""
+    monkeypatch.setattr(tune_module, "train", lambda *_, **__: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        search({"a": folds()}, journal=tmp_path / "journal.jsonl", seed=1)
+    monkeypatch.undo()
+    assert search({"a": folds()}, journal=tmp_path / "journal.jsonl") == search({"a": folds()})
+
+
 def test_journal_of_another_search(tmp_path):
     search({"a": folds()}, journal=tmp_path / "journal.jsonl", trials=1)
     with pytest.raises(ValueError, match=r"belongs to another search \(seed is 0 there, 1 here"):
@@ -117,6 +128,56 @@ def test_journal_of_another_network_or_start(tmp_path):
         search({"a": given}, journal=tmp_path / "journal.jsonl", trials=1)
     with pytest.raises(ValueError, match=r"belongs to another search \(network is"):
         tune({"a": folds()}, SPACE, MLP(2, 5, 1), METHOD, journal=tmp_path / "journal.jsonl", trials=1)
+
+
+class Constant:
+    def __call__(self, t, T):
+        return 1.0
+
+
+def falling(t, T):
+    return 1 - t / T
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "message"),
+    [
+        (lambda m: {"y": 100 * m.y + 7}, {}, "y is '"),
+        (lambda m: {"x": -m.x}, {}, "x is '"),
+        (lambda m: {"x": torch.tensor(m.x).to(torch.bfloat16)}, {}, "x is '"),
+        (lambda m: {"train": m.train[::-1]}, {}, "train is '"),
+        (lambda m: {"test": m.test[1:]}, {}, "test is '"),
+        (lambda m: {"init": {"0.bias": torch.ones(4)}}, {}, "init is '"),
+        (lambda m: {"epochs": 3}, {}, "epochs is None there, 3.0 here"),
+        (lambda m: {"temperature": 0.5 + 0.1 * m.seed}, {}, r"temperature is 1.0 there, \[0.5, 0.6\] here"),
+        (lambda m: {"num_data": 7}, {}, "num_data is None there, 7.0 here"),
+        (lambda m: {"lr": 0.1}, {}, "lr is None there, 0.1 here"),
+        (lambda m: {"dropout": 0.1}, {}, "dropout is 0.0 there, 0.1 here"),
+        (lambda m: {}, {"schedule": falling}, r"training is .*test_tune.Constant.*test_tune.falling"),
+        (lambda m: {}, {"dtype": torch.float64}, "training is .*'torch.float64'"),
+    ],
+)
+def test_journal_of_other_members_or_another_training(tmp_path, change, options, message):
+    def run(change, **options):
+        members = [replace(member, **change(member)) for member in given]
+        return search(
+            {"a": members}, journal=tmp_path / "journal.jsonl", trials=1, **{"schedule": Constant(), **options}
+        )
+
+    given = [replace(member, init={"0.bias": torch.zeros(4)}) for member in folds()]
+    first, schedule = run(lambda m: {}), Constant()  # an object of its own, as in a new process
+    assert run(lambda m: {"prior_precision": 3.0, "y": m.y.tolist()}, schedule=schedule) == first
+    with pytest.raises(ValueError, match=rf"belongs to another search \({message}"):
+        run(change, **options)
+
+
+def test_shared_arrays_are_read_once(monkeypatch):
+    reads = []
+    members_module = importlib.import_module("vadam.ensemble.members")
+    monkeypatch.setattr(members_module, "copied", lambda values: reads.append(id(values)) or torch.zeros(3))
+    members = folds()
+    contents([*members, *members])
+    assert len(reads) == len(set(reads)) == 4  # x, y, and two halves of the rows
 
 
 @pytest.mark.parametrize("bad", [-100.0, -1e4, -math.inf])
@@ -192,12 +253,14 @@ def test_random_points_fill_the_space():
         ({"space": {}}, "the space is empty"),
         ({"space": {"lr": (0.0, 1.0)}}, "the bounds .* of 'lr' are not valid"),
         ({"space": {"epochs": (1, 10)}}, "'epochs' cannot be searched: the space may name dropout, lr"),
+        ({"cells": {"a": [replace(folds()[0], lr=math.inf)]}}, "lr=inf of fold 0 of cell 'a' is not valid"),
         ({"metric": "rmse"}, "metric='rmse' is not valid"),
         ({"trials": 0}, "trials=0 is not valid"),
     ],
 )
-def test_wrong_arguments(change, message):
+def test_wrong_arguments(tmp_path, change, message):
     arguments = {"cells": {"a": folds()}, "space": SPACE, **change}
     cells, space = arguments.pop("cells"), arguments.pop("space")
     with pytest.raises(ValueError, match=message):
-        tune(cells, space, MLP(2, 4, 1), METHOD, **arguments)
+        tune(cells, space, MLP(2, 4, 1), METHOD, **arguments, journal=tmp_path / "journal.jsonl")
+    assert not (tmp_path / "journal.jsonl").exists()

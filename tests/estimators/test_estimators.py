@@ -1,6 +1,5 @@
 """The estimators as scikit-learn and their users see them."""
 
-import math
 import pickle
 
 import numpy as np
@@ -14,8 +13,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from estimators.line import line
 from vadam.ensemble import Vadam
-from vadam.ensemble.calibration import noise_precision
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.family import FAMILY
 
@@ -27,12 +26,6 @@ FAST = {"tune": False, "epochs": 15, "members": 1, "predict_samples": 20}
 @parametrize_with_checks([VadamRegressor(**FAST), VadamClassifier(**FAST)])
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
-
-
-def line(n=120, noise=0.5, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(n, 3)) * [1, 10, 100] + 5
-    return X, 2 * X[:, 0] - 0.1 * X[:, 1] + 50 + noise * rng.normal(size=n)
 
 
 @pytest.mark.parametrize("optimizer", FAMILY)
@@ -58,104 +51,6 @@ def test_every_optimizer_classifies(optimizer, classes):
     assert model.log_likelihood(X, labels) == pytest.approx(expected)
 
 
-def test_tuning_calibrates():
-    """A line with noise of deviation 0.5, untuned far too sure of itself: 400 new targets, a share's deviation is 0.015."""
-    X, y = line(200)
-    X_new, y_new = line(400, seed=1)
-    setting = {"random_state": 0, "epochs": 40, "samples": 3, "noise_precision": 200.0}
-
-    def coverage(model):
-        low, high = model.predict_quantiles(X_new, (0.05, 0.95)).T
-        return np.mean((low <= y_new) & (y_new <= high))
-
-    assert coverage(VadamRegressor(tune=False, **setting).fit(X, y)) < 0.8
-    model = VadamRegressor(budget=14, **setting).fit(X, y)
-    assert 0.84 < coverage(model) < 0.96
-    assert len(model.tuned_.trials) == 14
-    assert model.tuned_.value == max(trial.value for trial in model.tuned_.trials)
-    assert (model.prior_precision_, model.temperature_) == (
-        model.tuned_.point["prior_precision"],
-        model.tuned_.point["temperature"],
-    )
-    truth = -0.5 * math.log(2 * math.pi * math.e * 0.25)  # of the line itself
-    assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
-
-
-def test_the_noise_of_predictions_is_fitted_and_kept():
-    """It is not that of the training, nor the same for one posterior and for five; a refitted model keeps it."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-2, 2, (60, 1))
-    y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
-    setting = {"random_state": 0, "budget": 3, "epochs": 60, "folds": 3, "predict_samples": 30}
-    one, five = (VadamRegressor(members=members, **setting).fit(X, y) for members in (1, 5))
-    assert one.tuned_.point == five.tuned_.point
-    assert one.noise_precision_ != one.tuned_.point["noise_precision"]
-    assert five.noise_precision_ != one.noise_precision_
-    assert len(five.stack_) == 5
-    again = five.refit(X[:40], y[:40])
-    assert (again.noise_precision_, again.prior_precision_, again.temperature_) == (
-        five.noise_precision_,
-        five.prior_precision_,
-        five.temperature_,
-    )
-    assert again.tune is False
-    assert five.tune is True
-    assert again.stack_.noise_precision[0] == pytest.approx(five.tuned_.point["noise_precision"])
-
-
-def test_the_noise_is_fitted_to_what_each_fold_leaves_out(monkeypatch):
-    """Targets without any signal, networks that can learn them by heart: seen rows would seem to have no noise."""
-    fitted = []
-
-    def watched(predictions):
-        fitted.extend(predictions)
-        return noise_precision(predictions)
-
-    monkeypatch.setattr("vadam.estimators.base.noise_precision", watched)
-    monkeypatch.setattr("vadam.estimators.base.PRIOR_PRECISIONS", (1e-3, 2e-3))
-    monkeypatch.setattr("vadam.estimators.base.TEMPERATURES", (0.007, 0.01))
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(40, 5)), rng.normal(size=40)
-    model = VadamRegressor(budget=1, folds=4, epochs=600, members=2, predict_samples=10, random_state=0).fit(X, y)
-    assert sorted(np.concatenate([targets[:, 0] for _, targets in fitted])) == sorted(y)
-    error = np.mean((model.predict(X) - y) ** 2) / np.var(y, ddof=1)
-    assert error < 0.5  # by heart
-    assert model.noise_precision_ < 1.0
-
-
-def test_a_loaded_model_is_refitted_with_what_was_found(tmp_path):
-    X, y = line(60)
-    model = VadamRegressor(optimizer="mc-dropout", budget=3, folds=2, epochs=5, members=1, random_state=0).fit(X, y)
-    model.save(tmp_path / "model.safetensors")
-    again = VadamRegressor.load(tmp_path / "model.safetensors").refit(X, y)
-    assert again.dropout == pytest.approx(model.tuned_.point["dropout"])
-    assert again.noise_precision == pytest.approx(model.tuned_.point["noise_precision"])
-    assert again.noise_precision_ == model.noise_precision_
-
-
-@pytest.mark.parametrize(("start", "searched"), [(0.5, False), (50.0, False), (200.0, True), (None, True)])
-def test_the_search_stays_where_the_posterior_can_start(start, searched):
-    method = Vadam(lr=0.02, init_precision=start)
-    model = VadamRegressor(optimizer=method, budget=11, folds=2, epochs=2, members=1, random_state=0).fit(*line(40))
-    assert ("temperature" in model.tuned_.point) == searched
-    for trial in model.tuned_.trials:
-        assert trial.point["prior_precision"] / trial.point.get("temperature", 1.0) <= (start or math.inf) * (1 + 1e-9)
-
-
-def test_folds_and_whole_are_trained_alike(monkeypatch):
-    """1,600 rows are many, the 1,280 of a fold are not: the epochs are those of the whole."""
-    seen = []
-    monkeypatch.setattr("vadam.estimators.base.tune", lambda cells, *a, **k: seen.extend(cells[""]) or stop())
-
-    def stop():
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        VadamRegressor(random_state=0).fit(*line(1600))
-    assert {member.epochs for member in seen} == {308}  # 13 steps each, 4,000 in all
-    assert {len(member.train) for member in seen} == {1280}
-
-
 def test_colder_posteriors_are_narrower():
     X, y = line()
     cold, warm = (
@@ -165,14 +60,6 @@ def test_colder_posteriors_are_narrower():
         for T in (0.01, 1.0)
     )
     assert cold._outputs(X).std(0).mean() < 0.5 * warm._outputs(X).std(0).mean()
-
-
-@pytest.mark.parametrize("optimizer", FAMILY)
-def test_every_optimizer_can_be_tuned(optimizer):
-    X, y = line(40)
-    model = VadamRegressor(optimizer=optimizer, budget=12, folds=2, epochs=3, members=1, random_state=0).fit(X, y)
-    assert len(model.tuned_.trials) == 12
-    assert ("temperature" in model.tuned_.point) == (optimizer not in ("map", "mc-dropout", "vadagrad"))
 
 
 def test_a_prior_narrower_than_the_start():
@@ -273,6 +160,25 @@ def test_saved_and_loaded(tmp_path, estimator, names):
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X), model.predict(X))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"epochs": np.int64(3), "random_state": np.int64(3)},
+        {"hidden": (np.int64(3),), "prior_precision": np.float32(3), "lr": np.float32(0.01)},
+        {"hidden": (), "optimizer": Vadam(lr=np.float32(0.02), samples=2)},
+        {"tune": np.bool_(True), "budget": np.int64(2), "folds": np.int64(2)},
+    ],
+)
+def test_numbers_of_numpy_are_as_good(tmp_path, arguments):
+    X, y = line(40)
+    model = VadamRegressor(**{"epochs": 2, "members": 1, **QUICK, **arguments}).fit(X, y)
+    model.save(tmp_path / "model.safetensors")
+    loaded = VadamRegressor.load(tmp_path / "model.safetensors")
+    assert loaded.get_params() == model.get_params()
+    np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+    assert isinstance(loaded.tune, bool)
+
+
 def test_constant_features_change_nothing_but_the_architecture():
     X, y = line()
     X = np.column_stack([X, np.full(len(X), 7.3), np.zeros(len(X))])
@@ -298,6 +204,15 @@ def test_constant_target():
         (VadamRegressor(members=0, tune=False), lambda X, y: (X, y), "members=0 is not valid"),
         (VadamRegressor(prior_precision=0), lambda X, y: (X, y), "prior_precision=0 is not valid: give a positive"),
         (VadamRegressor(hidden=50), lambda X, y: (X, y), r"hidden=50 is not valid: .* e.g. \(50,\)"),
+        (VadamRegressor(hidden=(5.0,)), lambda X, y: (X, y), r"hidden=\(5.0,\) is not valid: give the sizes"),
+        (VadamRegressor(hidden=(5, 0)), lambda X, y: (X, y), r"hidden=\(5, 0\) is not valid: give the sizes"),
+        (VadamRegressor(budget=0), lambda X, y: (X, y), "budget=0 is not valid: give a whole number from 1"),
+        (VadamRegressor(folds=2.0), lambda X, y: (X, y), "folds=2.0 is not valid"),
+        (
+            VadamRegressor(predictive_noise_precision=0),
+            lambda X, y: (X, y),
+            "predictive_noise_precision=0 is not valid",
+        ),
         (VadamRegressor(optimizer="sgd"), lambda X, y: (X, y), "optimizer='sgd' is not valid: choose one of 'vadam'"),
         (VadamRegressor(activation="gelu"), lambda X, y: (X, y), "activation='gelu' is not valid"),
         (VadamRegressor(tune=False, noise_precision=-1.0), lambda X, y: (X, y), "noise_precision=-1.0"),
@@ -309,11 +224,26 @@ def test_bad_input(estimator, data, message):
         clone(estimator).fit(*data(*line()))
 
 
+def test_log_likelihood_of_bad_targets():
+    X, y = line(30)
+    regressor, classifier = VadamRegressor(epochs=1, **QUICK), VadamClassifier(epochs=1, **QUICK)
+    labels = np.arange(30) % 2
+    for model, targets in ((regressor.fit(X, y), y), (classifier.fit(X, labels), labels)):
+        for few in (targets[:29], targets[:1]):
+            with pytest.raises(ValueError, match=f"y has {len(few)} entries, but X has 30 rows"):
+                model.log_likelihood(X, few)
+        assert model.log_likelihood(X, targets[:, None]) == model.log_likelihood(X, targets)
+    with pytest.raises(ValueError, match=r"y has the label 5, .* \(its classes are 0, 1\)"):
+        classifier.log_likelihood(X, np.where(labels == 1, 5, labels))
+
+
 def test_not_fitted(tmp_path):
     with pytest.raises(NotFittedError):
         VadamRegressor().predict(line()[0])
     with pytest.raises(NotFittedError):
         VadamClassifier().save(tmp_path / "model.safetensors")
+    with pytest.raises(NotFittedError):
+        VadamClassifier().log_likelihood(line()[0], np.zeros(120))
 
 
 def test_rare_class():

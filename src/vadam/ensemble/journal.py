@@ -31,6 +31,9 @@ class Journal:
         self.trials: dict[str, list[Trial]] = {cell: [] for cell in search["cells"]}
         head = json.loads(json.dumps({"search": search}))
         lines = self._read()
+        if self.path is not None and len(lines) == 1 and "search" in lines[0]:
+            self.path.unlink()  # begun, and nothing tried: there is nothing to lose
+            lines = []
         if lines and lines[0] != head:
             raise ValueError(
                 f"the journal {self.path} belongs to another search ({_difference(lines[0], head)}): "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+
+ARRAYS = ("x", "y", "train", "test", "init")
+NUMBERS = ("prior_precision", "noise_precision", "dropout", "lr", "num_data", "temperature", "epochs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,6 +131,35 @@ def copied(values: Any, rows: Any = None) -> Tensor:
         return values.clone() if rows is None else values[torch.as_tensor(np.array(rows))]
     array = np.asarray(values)
     return torch.from_numpy(np.array(array if rows is None else array[np.asarray(rows)]))
+
+
+def contents(members: Sequence[Member]) -> dict[str, Any]:
+    """What members hold besides seeds, by field: digests of arrays; a number, or a list where members differ."""
+    known: dict[int, Any] = {}  # members often share their arrays: each is read once
+
+    def digest(values: Any) -> Any:
+        if id(values) not in known:
+            known[id(values)] = _digest(values)
+        return known[id(values)]
+
+    found: dict[str, Any] = {}
+    for field in ARRAYS:
+        digests = json.dumps([digest(getattr(member, field)) for member in members], sort_keys=True)
+        found[field] = hashlib.sha256(digests.encode()).hexdigest()[:16]
+    for field in NUMBERS:
+        values = [getattr(member, field) for member in members]
+        numbers = [None if value is None else float(value) for value in values]
+        found[field] = numbers[0] if len(set(numbers)) == 1 else numbers
+    return found
+
+
+def _digest(values: Any) -> Any:
+    if values is None:
+        return None
+    if isinstance(values, Mapping):
+        return {name: _digest(value) for name, value in values.items()}
+    array = copied(values).detach().cpu().double().numpy()
+    return hashlib.sha256(str(array.shape).encode() + array.tobytes()).hexdigest()
 
 
 def _mean_and_std(values: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,17 +7,18 @@ all cells are trained together as one stack, and the means over the folds are to
 from __future__ import annotations
 
 import os
+import re
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any
 
 import torch
 from torch import nn
 
 from vadam.ensemble.journal import Journal, Trial
-from vadam.ensemble.members import Member
+from vadam.ensemble.members import Member, contents
 from vadam.ensemble.methods import Method
 from vadam.ensemble.suggest import Point, Space, check_space, next_points, random_point
 from vadam.ensemble.train import COMPILE_FROM, train
@@ -66,7 +67,8 @@ def tune(
         metric: "log_likelihood", "joint_log_likelihood" or "accuracy"; it is made large.
         robust: whether hopeless values are seen as less so (``suggest.next_point``); a plain Gaussian process sees all as they are.
         seed: of the searches. The folds have seeds of their own.
-        journal: a file of all trials. If it exists, the search goes on from there and ends as if it had not stopped.
+        journal: a file of all trials. If it exists, the search goes on from there and ends as if it had not stopped;
+            that of a search with other data or settings is refused.
         jobs: processes, for the training and for the questions.
         progress: called with the number of trials done, in all cells, and of all.
 
@@ -165,6 +167,10 @@ def _check(
             raise ValueError(f"cell {cell!r} needs folds to score: members with test rows, at least one")
     if unknown := sorted(set(space) - set(TUNABLE)):
         raise ValueError(f"{unknown[0]!r} cannot be searched: the space may name {', '.join(TUNABLE)}")
+    lowest = {name: low for name, (low, _) in space.items()}
+    for cell, members in cells.items():
+        for k, member in enumerate(members):  # before a journal is begun
+            replace(member, **lowest).check(f"fold {k} of cell {cell!r}")  # type: ignore[arg-type]
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not valid: choose one of {', '.join(map(repr, METRICS))}")
     for name, value in (("trials", trials), ("startup", startup), ("at_once", at_once)):
@@ -198,5 +204,15 @@ def _description(
         "at_once": at_once,
         "robust": robust,
         "seed": seed,
-        "training": {name: value for name, value in training.items() if isinstance(value, str | int | float)},
+        "training": {name: _described(value) for name, value in training.items() if value is not None},
+        **{field: value for field, value in contents(list(chain(*folds.values()))).items() if field not in space},
     }
+
+
+def _described(value: Any) -> str | int | float:
+    """The same in every process: functions by their name, other objects without their address."""
+    if isinstance(value, str | int | float):
+        return value
+    if callable(value) and hasattr(value, "__qualname__"):
+        return f"{value.__module__}.{value.__qualname__}"
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
@@ -23,10 +23,10 @@ from vadam.estimators import saving
 from vadam.estimators.family import cosine, method_of
 
 PRIOR_PRECISIONS = (math.exp(-7), math.exp(4))
-NOISE_PRECISIONS = (0.5, math.exp(9))
+NOISE_PRECISIONS = (1.0, math.exp(9))
 TEMPERATURES = (math.exp(-5), 1.0)
 DROPOUT_RATES = (0.002, 0.5)
-MANY_ROWS = 1_500
+MANY_ROWS = 1_000
 """From there on minibatches are larger and epochs fewer."""
 STEPS = 4_000
 """At least: by then the narrow start of the posterior is forgotten."""
@@ -50,6 +50,7 @@ class VadamEstimator(BaseEstimator):
         samples: int = 1,
         prior_precision: float = 1.0,
         noise_precision: float = 10.0,
+        predictive_noise_precision: float | None = None,
         temperature: float = 1.0,
         dropout: float = 0.05,
         tune: bool = True,
@@ -69,6 +70,7 @@ class VadamEstimator(BaseEstimator):
         self.samples = samples
         self.prior_precision = prior_precision
         self.noise_precision = noise_precision
+        self.predictive_noise_precision = predictive_noise_precision
         self.temperature = temperature
         self.dropout = dropout
         self.tune = tune
@@ -82,8 +84,8 @@ class VadamEstimator(BaseEstimator):
     def _fit(self, X: np.ndarray, y: np.ndarray, likelihood: str, outputs: int, folds: Iterable[Any]) -> Self:
         """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows.
 
-        Where the noise was tuned, as many are trained on each fold at the point found, and the noise of predictions is fitted to
-        the rows that they have not seen.
+        Where the noise was tuned and that of predictions is not given, as many are trained on each fold at the point
+        found, and the noise of predictions is fitted to the rows that they have not seen.
         """
         self._check_arguments()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -104,14 +106,15 @@ class VadamEstimator(BaseEstimator):
         space = self._space(method, likelihood)
         if parts and space:
             search: dict[str, Any] = {
-                "trials": self.budget,
+                "trials": int(self.budget),
                 "startup": RANDOM_POINTS,
                 "at_once": POINTS_AT_ONCE,
                 "seed": seed,
             }
             self.tuned_ = tune({"": parts}, space, network, method, **search, **training)[""]
             whole, *parts = (replace(member, **self.tuned_.point) for member in (whole, *parts))  # type: ignore[arg-type]
-        fits_noise = self.tuned_ is not None and likelihood == "gaussian"
+        given = self.predictive_noise_precision
+        fits_noise = self.tuned_ is not None and likelihood == "gaussian" and given is None
         networks = [whole, *parts] if fits_noise else [whole]
         members = [replace(m, test=None, seed=m.seed + k) for m in networks for k in range(int(self.members))]
         result = train(members, network, method, **training)
@@ -124,7 +127,7 @@ class VadamEstimator(BaseEstimator):
         stacks = [result.stack[range(n * K, n * K + K)] for n in range(len(networks))]
         self.stack_ = stacks[0]
         self.prior_precision_, self.temperature_ = whole.prior_precision, whole.temperature
-        self.noise_precision_ = whole.noise_precision
+        self.noise_precision_ = whole.noise_precision if given is None else given
         if fits_noise:
             self.noise_precision_ = self._fitted_noise(stacks, networks)
         return self
@@ -190,36 +193,41 @@ class VadamEstimator(BaseEstimator):
     def _check_arguments(self) -> None:
         """When fitting, not before: scikit-learn clones estimators and sets arguments one by one."""
         optional = [name for name in ("batch_size", "epochs") if getattr(self, name) is not None]
-        for name in ("members", "samples", "predict_samples", *optional):
+        for name in ("members", "samples", "predict_samples", *optional, *(("budget",) if self.tune else ())):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+            if not _counts(value):
                 raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-        for name in ("prior_precision", "noise_precision", "temperature", *(() if self.lr is None else ("lr",))):
+        optional = [name for name in ("lr", "predictive_noise_precision") if getattr(self, name) is not None]
+        for name in ("prior_precision", "noise_precision", "temperature", *optional):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
                 raise ValueError(f"{name}={value!r} is not valid: give a positive number")
-        if not isinstance(self.hidden, Iterable) or isinstance(self.hidden, str):
+        hidden = self.hidden  # an iterator would be used up by the first fit
+        if isinstance(hidden, str) or not isinstance(hidden, Collection) or not all(map(_counts, hidden)):
             raise ValueError(
-                f"hidden={self.hidden!r} is not valid: give the sizes of the hidden layers, e.g. (50,) for one layer of 50"
+                f"hidden={hidden!r} is not valid: give the sizes of the hidden layers, e.g. (50,) for one layer of 50"
             )
 
     def _check_folds(self, rows: int) -> None:
-        if self.tune and (not isinstance(self.folds, int) or not 2 <= self.folds <= rows):
+        if self.tune and (not isinstance(self.folds, Integral) or not 2 <= self.folds <= rows):
             raise ValueError(
                 f"folds={self.folds!r} is not valid for n_samples={rows}: cross-validation needs from 2 folds to one a row; "
                 "give fewer folds, or tune=False"
             )
 
     def refit(self, X: Any, y: Any) -> Self:
-        """A new estimator for these rows, with all that the tuning of this one has found, the noise of predictions included."""
+        """A new estimator for these rows, with all that the tuning of this one has found, the noise of predictions too.
+
+        What was found becomes its arguments, so that its clones keep it.
+        """
         check_is_fitted(self, "stack_")
         found = {"prior_precision": self.prior_precision_, "temperature": self.temperature_}
-        found["noise_precision"] = float(self.stack_.noise_precision[0])  # that of the training
+        if self.stack_.likelihood == "gaussian":
+            found["noise_precision"] = float(self.stack_.noise_precision[0])  # that of the training
+            found["predictive_noise_precision"] = self.noise_precision_
         if self.stack_.dropout is not None:
             found["dropout"] = float(self.stack_.dropout[0])
-        again: Self = clone(self).set_params(**found, tune=False).fit(X, y)
-        again.noise_precision_ = self.noise_precision_
-        return again
+        return clone(self).set_params(**found, tune=False).fit(X, y)
 
     def _outputs(self, X: Any) -> Tensor:
         """Outputs of all members and samples, [members · samples, n, outputs], in the units of the targets."""
@@ -242,6 +250,17 @@ def _start(method: Method) -> float:
     """The precision that a posterior starts with, which is not below that of the prior; without bounds where it may be."""
     start = getattr(method, "init_precision", None)
     return float(start) if method.starts_above_prior and start is not None else math.inf
+
+
+def _counts(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
+
+
+def one_a_row(y: Any, rows: int) -> np.ndarray:
+    y = column_or_1d(y)
+    if len(y) != rows:
+        raise ValueError(f"y has {len(y)} entries, but X has {rows} rows: give one for each row")
+    return y
 
 
 def _column(y: np.ndarray) -> Tensor:

@@ -11,7 +11,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vadam.estimators.base import VadamEstimator
+from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Bernoulli, Categorical
 from vadam.predict import Binary, Classes
 
@@ -20,7 +20,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     """A Bayesian perceptron for tables with classes: probabilities averaged over a Gaussian posterior of the weights.
 
     Prior precision and temperature are tuned by the cross-validated log-likelihood. The arguments are those of :class:`VadamRegressor`;
-    ``noise_precision`` has no meaning here.
+    ``noise_precision`` and ``predictive_noise_precision`` have no meaning here.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -59,6 +59,14 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """The mean log probability of the labels ``y``; the larger the better."""
-        place = {label: k for k, label in enumerate(self.classes_.tolist())}
         probs = self.predict_proba(X)
-        return float(np.log(probs[np.arange(len(probs)), [place[label] for label in np.asarray(y).tolist()]]).mean())
+        labels = one_a_row(y, len(probs)).tolist()
+        classes = self.classes_.tolist()
+        place = {label: k for k, label in enumerate(classes)}
+        if unseen := [label for label in labels if label not in place]:
+            known = ", ".join(map(repr, classes[:10])) + (", …" if len(classes) > 10 else "")
+            raise ValueError(
+                f"y has the label {unseen[0]!r}, which the model was not fitted with (its classes are {known}): it has "
+                "no probability, and the log-likelihood would be −∞; leave these rows out, or fit with some of them"
+            )
+        return float(np.log(probs[np.arange(len(probs)), [place[label] for label in labels]]).mean())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import asdict
+from numbers import Integral, Real
 from typing import Any, TypeVar
 
 import numpy as np
@@ -21,7 +22,7 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
     params = estimator.get_params()
     if not isinstance(params["optimizer"], str):
         params["optimizer"] = {"method": type(params["optimizer"]).__name__, **asdict(params["optimizer"])}
-    if not isinstance(params["random_state"], int | None):
+    if not isinstance(params["random_state"], Integral | None):
         params["random_state"] = None  # a generator: its state has nothing to do with the fitted weights
     config = {
         "estimator": type(estimator).__name__,
@@ -40,7 +41,20 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])],
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
     }
-    persist.save(path, Mixture([stack.posterior(k) for k in range(len(stack))]), config=config)
+    persist.save(path, Mixture([stack.posterior(k) for k in range(len(stack))]), config=_plain(config))
+
+
+def _plain(value: Any) -> Any:
+    """With Python's numbers, which JSON knows, instead of numpy's."""
+    if isinstance(value, dict):
+        return {name: _plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, bool | np.bool_):
+        return bool(value)
+    if isinstance(value, Integral):
+        return int(value)
+    return float(value) if isinstance(value, Real) else value
 
 
 def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
