@@ -90,8 +90,24 @@ class TestNetworks:
         ]
         assert [methods.setting(config, m, "naval")["method"].samples for m in ("vadam", "bbvi", "vogn")] == [5, 10, 5]
         assert [methods.batch_size(name) for name in config.sets] == [32] * 4 + [128] * 4
-        assert np.log(methods.space(config, "vadam", "boston")["prior_precision"]) == pytest.approx((-4, 4))
-        assert np.log(methods.space(config, "bbvi", "power")["noise_precision"]) == pytest.approx((1, 5))
+        assert (config.splits, config.trials, config.startup, config.folds) == (20, 30, 5, 5)
+        assert (config.epochs, config.hidden, config.evaluation_samples, config.first_weights) == (40, 50, 100, 123)
+        assert config.objective == "joint_log_likelihood"
+        for name in config.sets:
+            vadam, bbvi, vogn, vprop, dropout = (methods.setting(config, m, name)["method"] for m in config.methods)
+            assert {m.lr for m in (vadam, bbvi, vogn, vprop, dropout)} == {0.01}
+            assert {m.betas for m in (vadam, bbvi, dropout)} == {(0.9, 0.99)}
+            assert {m.beta for m in (vogn, vprop)} == {0.99}
+            assert (vadam.init_precision, vogn.init_precision, bbvi.init_precision) == (None, None, 10.0)
+            narrow = name in ("power", "naval")
+            for method in ("vadam", "bbvi", "vprop"):
+                space = {axis: tuple(np.log(bounds)) for axis, bounds in methods.space(config, method, name).items()}
+                assert space == {
+                    "prior_precision": pytest.approx((-3 if narrow else -4, 4)),
+                    "noise_precision": pytest.approx((1 if narrow else 0, 5)),
+                }
+            assert methods.space(config, "mc-dropout", name)["dropout"] == (0.005, 0.1)
+            assert methods.space(config, "vogn", name)["lr"] == (0.003, 0.3)
         assert methods.objective(config, "mc-dropout") == "log_likelihood"
         assert methods.objective(preset("paper", "text"), "vadam") == "log_likelihood"
 
@@ -149,6 +165,13 @@ class TestComparison:
         made = recorded({"vadam-boston": {"curve": {"rmse": fast}}, "bbvi-boston": {"curve": {"rmse": slow}}})
         assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == 2.0
 
+    @pytest.mark.parametrize(("who", "saved"), [("bbvi", 3.0), ("vadam", -1.0)])
+    def test_who_diverges_at_the_end_arrives_after_the_last_epoch(self, who: str, saved: float) -> None:
+        curves = {"vadam": np.array([[3.0, 1.0, 1.0, 1.0]] * 2), "bbvi": np.array([[4.0, 3.0, 2.0, 1.04]] * 2)}
+        curves[who][:, -1] = np.nan
+        made = recorded({f"{name}-boston": {"curve": {"rmse": curve}} for name, curve in curves.items()})
+        assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == saved
+
     def test_who_touches_the_target_and_leaves_it_has_not_arrived(self) -> None:
         spiky, steady = np.array([[1.0, 9.0, 1.0, 1.0]] * 2), np.array([[4.0, 1.0, 1.0, 1.0]] * 2)
         never = np.array([[4.0, 3.0, 2.0, np.nan]] * 2)
@@ -177,13 +200,14 @@ def recorded(cells: dict[str, dict]) -> Recorded:
     return Recorded("paper", "authors", {"config": config, "cpu_seconds": 1.0}, cells)
 
 
-def made_up(sets: tuple[str, ...], gain: dict[str, float]) -> Results:
-    """Every method at its gain over BBVI, with a little noise; RMSE is better where it is smaller."""
+def made_up(sets: tuple[str, ...], gain: dict[str, float | dict[str, float]]) -> Results:
+    """Every method at its gain over BBVI, on all sets or set by set, with a little noise; RMSE is better where it is smaller."""
     rng = np.random.default_rng(0)
     cells = {}
     for method in comparison.NAMES:
         for name in sets:
-            level = gain.get(method, 0.0) + 0.01 * rng.normal(size=20)
+            by = gain.get(method, 0.0)
+            level = (by[name] if isinstance(by, dict) else by) + 0.01 * rng.normal(size=20)
             curve = {"rmse": np.linspace(3, 1, 40)[None] - level[:, None]}
             scores = {"rmse": 3 - level, "joint_log_likelihood": level, "log_likelihood": level}
             cells[f"{method}-{name}"] = {**scores, "curve": curve, "vprop": {**scores, "curve": curve}}
@@ -208,7 +232,26 @@ class TestClaims:
         assert [verdict(r, "uci-dropout") for r in (alike, ahead)] == [yes, no]
         assert [verdict(r, "uci-vogn") for r in (alike, ahead)] == [yes, no]
         assert [verdict(r, "uci-trend") for r in (alike, ahead)] == [no, yes]
+        assert [verdict(r, "uci-quality") for r in (alike, ahead)] == [yes, no]
         assert [verdict(r, "uci-rmse") for r in (alike, ahead)] == [no, no]
+
+    @pytest.mark.parametrize(("claim", "metric"), [("uci-rmse", "rmse"), ("uci-loglik", "joint_log_likelihood")])
+    def test_the_bold_face_is_the_papers_on_every_set(self, claim: str, metric: str) -> None:
+        """Supported where all eight sets are as in the paper, and not where one is the other way round."""
+        signs = {"Vadam": 0.5, "BBVI": -0.5, "both": 0.0}
+        gains = {name: signs[comparison.bold(name, metric)] for name in comparison.SETS}
+        assert verdict(made_up(comparison.SETS, {"vadam": gains}), claim) == Verdict.SUPPORTED
+        for name in comparison.SETS:
+            other = gains | {name: -gains[name] or 0.5}
+            assert verdict(made_up(comparison.SETS, {"vadam": other}), claim) == Verdict.NOT_SUPPORTED
+
+    def test_far_better_on_half_the_sets_and_far_worse_on_the_others_is_not_similar(self) -> None:
+        def balanced(by: float) -> Results:
+            gains = {name: by * (-1) ** k for k, name in enumerate(comparison.SETS)}
+            return made_up(comparison.SETS, {"vogn": gains})
+
+        assert verdict(balanced(0.2), "uci-vogn") == Verdict.SUPPORTED
+        assert verdict(balanced(1.0), "uci-vogn") == Verdict.NOT_SUPPORTED
 
     def test_nothing_recorded_under_the_authors_protocol(self) -> None:
         text_alone = Results({"text": made_up(("yacht",), {})["authors"]})

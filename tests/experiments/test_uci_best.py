@@ -105,6 +105,7 @@ def test_table(tmp_path: Path) -> None:
     (table,) = UCI.part("table").more_tables(read_results(tmp_path, UCI))
     assert [row[0] for row in table.rows] == ["Boston", "Yacht"]
     assert table.rows[0][1] == "-2.402 ± 0.042"
+    assert UCI.part("plot").figures(read_results(tmp_path, UCI)) == {}
     (note,) = UCI.notes(read_results(tmp_path, UCI))
     assert note.startswith("Ahead of converged MC-Dropout, of 2 sets: one posterior on ")
     assert note.endswith("Not run yet: concrete, energy, kin8nm, naval, power, wine.")

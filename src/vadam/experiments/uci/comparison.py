@@ -78,6 +78,13 @@ def compare(run: Recorded, first: str, second: str, name: str, metric: str) -> C
     return paired(b - a if metric == "rmse" else a - b)
 
 
+def difference(run: Recorded, first: str, second: str, name: str, metric: str) -> float:
+    """How far apart the means over the splits are: RMSEs in logarithms, log-likelihoods in nats; infinite where one diverged."""
+    a, b = (np.mean(run[f"{method}-{name}"][metric]) for method in (first, second))
+    gap = abs(np.log(a / b) if metric == "rmse" else a - b)
+    return float(gap) if np.isfinite(gap) else math.inf
+
+
 def paired(gains: np.ndarray) -> Comparison:
     """The t-test on differences split by split; scipy's ``ttest_rel`` of two columns."""
     try:

@@ -23,7 +23,7 @@ def epochs_saved(run: Recorded, fast: str, slow: str, name: str) -> Interval:
     first, second = curves(run, fast, name), curves(run, slow, name)
     assert first is not None
     assert second is not None
-    target = WITHIN * np.maximum(first[:, -1], second[:, -1])
+    target = WITHIN * np.fmax(first[:, -1], second[:, -1])  # of one that diverges, the other's end
     return interval(list(_arrival(second, target) - _arrival(first, target)))
 
 

@@ -31,7 +31,9 @@ CAPTIONS = {
 
 
 def figures(results: Results) -> "dict[str, Figure]":
-    run = results.get("authors") or next(iter(results.values()))
+    run = results.get("authors") or results.get("text")
+    if run is None:
+        return {}
     with style():
         return {"table": _table(run), "convergence": _convergence(run)}
 

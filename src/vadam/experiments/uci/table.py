@@ -51,7 +51,7 @@ def more_tables(results: Results) -> list[Table]:
     """All methods under one protocol, with the pointwise log-likelihood."""
     titles = {
         "authors": "All methods, authors’ protocol: selected by the joint log-likelihood (MC-Dropout by the pointwise one).",
-        "text": "The same, selected by the pointwise log-likelihood.",
+        "text": "The same, selected by the pointwise log-likelihood, and every network with first weights of its own.",
     }
     tables = [
         _all_methods(results[protocol], f"{title} Mean ± standard error over the splits.")
