@@ -189,7 +189,7 @@ def predict_table(record: dict[str, Any]) -> str:
 def rl_table(record: dict[str, Any]) -> str:
     text = (
         f"\n## Reinforcement learning\n\nA time step on {record['environment']}, update included, against Stable-Baselines3's own DDPG; "
-        f"processor time. Bar for Vadam: {record['bar']}.\n"
+        f"processor time, {record['rounds']} rounds of {record['steps']} steps. Bar for Vadam: {record['bar']}.\n"
     )
     text += head("", "ms a step", "ms an update", "× DDPG")
     for name, found in record["results"].items():
@@ -199,8 +199,8 @@ def rl_table(record: dict[str, Any]) -> str:
 
 def estimators_table(record: dict[str, Any]) -> str:
     text = (
-        f"\n## Estimators\n\nMeans over {record['splits']} splits, everything with its defaults: error, log-likelihood of the test "
-        "targets, share of them inside the central 90 % interval, seconds of a fit on one core (tuning included).\n"
+        f"\n## Estimators\n\nMeans over {record['splits']} splits, everything with the defaults of that commit: error, log-likelihood of "
+        "the test targets, share of them inside the central 90 % interval, seconds of a fit on one core (tuning included).\n"
     )
     text += head("", "RMSE", "log-likelihood", "coverage", "seconds")
     for name, found in record["results"].items():

@@ -1,6 +1,7 @@
 """A trial of reinforcement learning that goes on from its checkpoint beside the one that was never stopped."""
 
 import json
+from dataclasses import replace
 
 import torch
 
@@ -14,10 +15,12 @@ def weights(trial: Trial) -> dict[str, torch.Tensor]:
 
 
 def assert_goes_on_as_if_never_stopped(config: Config, method: Method, until: int) -> None:
-    """Stopped after the first block: weights, optimizers, replay buffer and curve, bit for bit."""
+    """Stopped after the first block, with a replay buffer that is full by then: weights, optimizers, buffer and curve, bit for bit."""
+    config = replace(config, buffer_size=config.block - 5)
     whole = Trial(config, method, 0)
     whole.test()
     whole.advance(until)
+    assert whole.meta()["full"]
     resumed = Trial(config, method, 0)
     resumed.load(weights(whole), json.loads(json.dumps(whole.meta())))
     for trial in (whole, resumed):

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from vadam.experiments.rl.methods import table_3
 from vadam.experiments.rl.trial import Trial
 from vadam.experiments.work import Work
 from vadam.integrations.mujoco import quiet
+from vadam.optim.tracing import is_arithmetic
 
 EXPERIMENT = find("half-cheetah")
 SMALL = replace(
@@ -70,10 +72,38 @@ def test_methods_of_a_trial_share_their_start_and_trials_do_not() -> None:
     assert not torch.equal(a, c)
 
 
+@pytest.mark.parametrize("protocol", ["authors", "text"])
+def test_a_trial_is_that_of_its_protocol(protocol: str) -> None:
+    """Program and text differ in the gradient's scale, the end of the time, and the first weights."""
+    config = replace(EXPERIMENT.config("paper", protocol), block=40, stretches=(40,), episode_steps=20, test_episodes=2)
+    one = Trial(config, table_3(config)["sgd-plain"], 0)
+    model, authors = one.model, protocol == "authors"
+    assert (model.policy_gradient, model.gamma, model.tau, model.batch_size) == (
+        "sum" if authors else "mean", 0.99, 1e-3, 64,
+    )  # fmt: skip
+    assert model.critic.optimizer.param_groups[0]["lr"] == 1e-3
+    actor = [layer for layer in model.actor.modules() if isinstance(layer, torch.nn.Linear)]
+    q = model.critic.q_networks[0]
+    hidden = {"actor": actor[1].weight, "critic": q.second.weight}
+    fan_in = 400**-0.5 / 3**0.5
+    for name, weight in hidden.items():
+        cut = 0.8796  # of a normal's deviation is left between ± 2 of them
+        wanted = {"actor": 0.3, "critic": 0.02 * cut}[name] if authors else fan_in
+        assert float(weight.detach().std()) == pytest.approx(wanted, rel=0.02)
+    for last in (actor[-1], q.out):
+        assert 0.0025 < float(last.weight.detach().abs().max()) <= 0.003
+    if authors:
+        assert all(float((layer.bias.detach() - 0.1).abs().max()) < 1e-7 for layer in actor)
+        assert not any(layer.bias.any() for layer in (q.first, q.second, q.out))
+    one.advance(40)
+    assert model.replay_buffer.dones[:40].flatten().nonzero()[0].tolist() == [19, 39]  # time runs out
+    ends = model.replay_buffer._get_samples(np.array([18, 19])).dones.flatten().tolist()
+    assert ends == [0.0, 1.0 if authors else 0.0]
+
+
 def test_table_3() -> None:
-    speed = {"compile"}
     settings = {
-        name: {k: v for k, v in method.arguments.items() if k not in speed} for name, method in table_3(SMALL).items()
+        name: {k: v for k, v in method.arguments.items() if k != "compile"} for name, method in table_3(SMALL).items()
     }
     assert settings["vadam"] == {
         "lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4,
@@ -92,7 +122,8 @@ def test_explore_against_autograd_and_torchs_own_optimizers(on_precision: bool, 
     """Three steps on μ and v, each a leaf of θ = μ + σ(v) ε, by torch's SGD or Adam."""
     torch.manual_seed(0)
     mu, v = torch.randn(5, dtype=torch.float64), torch.rand(5, dtype=torch.float64) + 0.5
-    state = explore_rule.init(mu.clone(), init_precision=1.0, on_precision=on_precision)._replace(v=v.clone())
+    rule: Any = explore_rule.rule(adam=adam, on_precision=on_precision)
+    state = rule.init(mu.clone(), init_precision=1.0)._replace(v=v.clone())
     leaves = [mu.clone().requires_grad_(), v.clone().requires_grad_()]
     make = torch.optim.Adam if adam else torch.optim.SGD
     optimizer = make([{"params": [leaves[0]], "lr": 0.02}, {"params": [leaves[1]], "lr": 0.01}])
@@ -103,16 +134,36 @@ def test_explore_against_autograd_and_torchs_own_optimizers(on_precision: bool, 
         optimizer.zero_grad()
         (theta.sin() * theta).sum().backward()
         optimizer.step()
-        deviation = explore_rule.precision(state, on_precision=on_precision).rsqrt()
+        deviation = rule.precision(state).rsqrt()
         at = (state.mu + deviation * eps).requires_grad_()
         (g,) = torch.autograd.grad((at.sin() * at).sum(), at)
-        state = explore_rule.update(
-            state, g, g * eps / deviation, alpha=0.02, alpha_v=0.01, on_precision=on_precision, adam=adam
-        )
+        state = rule.update(state, g, g * eps / deviation, alpha=0.02, alpha_v=0.01)
     torch.testing.assert_close([state.mu, state.v], [leaf.detach() for leaf in leaves], rtol=1e-9, atol=1e-9)
 
 
-def test_explore_keeps_the_variance_positive_and_resumes() -> None:
+@pytest.mark.parametrize("on_precision", [True, False])
+@pytest.mark.parametrize("adam", [True, False])
+def test_explore_compiled_is_the_same(on_precision: bool, adam: bool) -> None:
+    """As a native loop where numba is installed: of the four rules each has its own."""
+    assert is_arithmetic(explore_rule.rule(adam=adam, on_precision=on_precision))
+    ends = []
+    for compiled in (False, True):
+        torch.manual_seed(0)
+        layer = torch.nn.Linear(30, 20)
+        optimizer = Explore(
+            layer.parameters(), 0.01, 1e-3, init_precision=4.0, on_precision=on_precision, adam=adam, compile=compiled
+        )
+        for _ in range(5):
+            optimizer.zero_grad()
+            with optimizer.sampled_params():
+                layer(torch.ones(1, 30)).square().mean().backward()
+            optimizer.step()
+        ends.append([*layer.parameters(), *optimizer.posterior().precision.values()])
+    assert not torch.equal(ends[0][2], torch.full_like(ends[0][2], 4.0))
+    torch.testing.assert_close(*ends, rtol=1e-5, atol=1e-6)
+
+
+def test_explore_keeps_the_variance_positive() -> None:
     layer = torch.nn.Linear(3, 2)
     optimizer = Explore(layer.parameters(), lr_v=1.0, on_precision=False, adam=True, init_precision=1e4)
     for _ in range(20):
@@ -177,6 +228,29 @@ def test_a_difference_within_the_noise_of_five_trials_is_none() -> None:
     fast, slow = [trial(level + 100, 1) for level in levels], [trial(level, 1) for level in levels]
     found = verdicts(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
     assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
+    results = recorded(vadam=fast, adam_plain=slow)
+    (text,) = [entry.evidence.text for entry in entries(EXPERIMENT, results) if entry.claim.id == "rl-early"]
+    assert "undecided" in text
+
+
+def test_comparable_is_neither_far_apart_nor_unknown() -> None:
+    def judged(*levels: tuple[float, float]) -> tuple[Verdict, Verdict]:
+        vadam, adam = ([trial(level + k * by, 0, end=3_000_000) for k in range(-2, 3)] for level, by in levels)
+        found = verdicts(recorded(vadam=vadam, adam_plain=adam, adam_explore=adam))
+        return found["rl-catch-up"], found["rl-no-premature"]
+
+    yes, no = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED
+    assert judged((5000, 50), (5000, 50)) == (yes, yes)
+    assert judged((1000, 50), (6000, 50)) == (no, no)
+    assert judged((9000, 50), (6000, 50)) == (no, yes)
+    assert judged((6000, 3000), (3000, 3000)) == (no, no)
+
+
+def test_the_table_compares_trials_at_one_time_step() -> None:
+    run = recorded(vadam=[*[trial(1000, 0)] * 4, trial(1000, 20, end=200_000)])
+    (row,) = EXPERIMENT.part("table").table(run).rows
+    assert row[1] == "5, 100,000"
+    assert row[3] == "1400 ± 400"
 
 
 def test_the_ledger_judges_three_million_steps() -> None:

@@ -26,6 +26,7 @@ def paper(name: str, protocol: str = "authors") -> Recorded:
 @pytest.mark.parametrize("experiment", RECORDED, ids=lambda experiment: experiment.name)
 def test_recorded_by_this_version_with_the_paper_preset(experiment: Experiment) -> None:
     results = read_results(ROOT, experiment)
+    assert set(results) == {folder.name.rsplit("-", 1)[1] for folder in (ROOT / experiment.name).iterdir()}
     assert set(results) <= set(experiment.protocols)
     for run in results.values():
         assert run.preset in experiment.presets[experiment.presets.index(experiment.judged_from) :]

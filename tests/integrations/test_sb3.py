@@ -132,6 +132,66 @@ def test_saved_loaded_and_continued(tmp_path: Path) -> None:
     assert loaded.actor_optimizer is vadam.Vadam
 
 
+def test_a_seed_is_that_of_the_samples_too() -> None:
+    """Whatever was drawn before it."""
+    arguments = {"sampling_precision": 1.0}
+    fresh, older = small("Pendulum-v1", vadam.Vadam, arguments), small("Pendulum-v1", vadam.Vadam, arguments)
+    older.learn(30)
+    fresh._last_obs = older._last_obs = np.ones((1, 3), dtype=np.float32)
+    for model in (fresh, older):
+        model.set_random_seed(5)
+    np.testing.assert_array_equal(fresh._sample_action(0)[0], older._sample_action(0)[0])
+
+
+def test_after_learning_and_loading_the_network_is_the_means(tmp_path: Path) -> None:
+    model = small("Pendulum-v1", vadam.Vadam, {"sampling_precision": 1.0})
+    model.learn(70)
+    model.save(tmp_path / "model")
+    x = torch.ones(1, 3)
+    for one in (model, ParameterNoiseDDPG.load(tmp_path / "model", device="cpu")):
+        before = weights(one)
+        with torch.no_grad():
+            called = one.policy.unscale_action(one.actor(x).numpy()), one.policy.unscale_action(one.policy(x).numpy())
+        assert torch.equal(weights(one), before)
+        for action in called:
+            np.testing.assert_array_equal(action, one.predict(x.numpy())[0])
+
+
+def test_actions_with_several_axes() -> None:
+    class Grid(gymnasium.Env):
+        observation_space = gymnasium.spaces.Box(-1, 1, (3,))
+        action_space = gymnasium.spaces.Box(-3, 3, (2, 3))
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action):
+            assert action.shape == (2, 3)
+            return self.observation_space.sample(), float(action.sum()), False, False, {}
+
+    model = small(Grid())
+    model.learn(70)
+    assert model.predict(np.zeros(3, dtype=np.float32))[0].shape == (2, 3)
+
+
+def test_what_is_installed_decides_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For every optimizer of the family, where the model is used: what was saved elsewhere does not say."""
+    for there in (True, False):
+        monkeypatch.setattr("vadam.integrations.sb3.available", lambda there=there: there)
+        for optimizer, arguments in ((vadam.Vadam, {}), (vadam.VadaGrad, {"init_precision": 1e4})):
+            model = small("Pendulum-v1", optimizer, arguments)
+            assert model.actor.optimizer.compile is there
+            assert "compile" not in model.actor_optimizer_kwargs
+
+
+def test_a_subclass_of_vadam_has_the_papers_settings() -> None:
+    class Mine(vadam.Vadam):
+        pass
+
+    assert small("Pendulum-v1", Mine).actor.optimizer.param_groups[0]["sampling_precision"] == 1e4
+
+
 def test_several_environments_and_normalised_observations() -> None:
     env = VecNormalize(make_vec_env("Pendulum-v1", n_envs=3, seed=0))
     model = small(env, learning_starts=30, train_freq=2, gradient_steps=2)

@@ -8,14 +8,17 @@ from torch import Tensor
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
 pytest.importorskip("gymnasium", reason="Gymnasium is not installed")
 
+from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
 import vadam
 from vadam.integrations.sb3 import ParameterNoiseDDPG
 
 GAMMA, TAU, KAPPA = 0.99, 0.1, 1e-3
-VADAM = {"lr": 1e-2, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e2}
-VADAGRAD = {"lr": 1e-2, "beta": 0.01, "init_precision": 1e2}
+VADAM = {
+    "lr": 1e-2, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e2, "compile": False,
+}  # fmt: skip
+VADAGRAD = {"lr": 1e-2, "beta": 0.01, "init_precision": 1e2, "compile": False}
 
 
 class Double(FlattenExtractor):
@@ -30,10 +33,9 @@ def model_in_float64(optimizer: type = vadam.Vadam, arguments: dict | None = Non
         "Pendulum-v1",
         optimizer,
         VADAM if arguments is None else arguments,
-        learning_rate=KAPPA,
         gamma=GAMMA,
         policy_kwargs={"net_arch": [6, 5], "features_extractor_class": Double},
-        **(settings | others),
+        **(settings | {"learning_rate": KAPPA} | others),
     )
     model.policy.double()
     return model
@@ -141,13 +143,19 @@ def test_the_weights_that_act_are_those_of_the_gradient_and_differ_from_step_to_
 
 
 def test_sampled_with_the_precision_of_line_3() -> None:
-    """ε = (θ − μ) √(s + λ + c) over 30,000 draws of 77 weights: mean 0 and variance 1 within five standard errors."""
-    model = model_in_float64(learning_starts=10**6)
+    """ε = (θ − μ) √(s + λ + c) over 400 draws of all weights: mean 0 and variance 1 within five standard errors."""
+    model = model_in_float64()
+    model.learn(40)
+    model.learning_starts = 10**6
     watched = Watched(model)
     mu = torch.cat([w.flatten() for w in copies(model.actor)])
-    model.learn(400)
+    precision = torch.cat([p.flatten() for p in model.actor.optimizer.posterior().precision.values()])
+    c = float(precision.mean())  # so that s counts beside it
+    model.actor.optimizer.param_groups[0]["sampling_precision"] = c
+    assert float(precision.max()) > c > VADAM["prior_precision"]
+    model.learn(400, reset_num_timesteps=False)
     theta = torch.stack([torch.cat([w.flatten() for w in weights]) for weights in watched.acting])
-    eps = ((theta - mu) * (VADAM["prior_precision"] + VADAM["sampling_precision"]) ** 0.5).flatten()
+    eps = ((theta - mu) * (precision + c).sqrt()).flatten()
     n = eps.numel()
     assert n > 20_000
     assert abs(float(eps.mean())) < 5 / n**0.5
@@ -206,39 +214,97 @@ def test_sum_is_the_authors_policy_gradient() -> None:
     assert float(moves["mean"].abs().max()) > 0
 
 
-def test_with_torchs_adam_it_is_sb3s_ddpg() -> None:
-    """Without sampling the class is Stable-Baselines3's own DDPG: the same weights after 30 updates of both."""
+@pytest.mark.parametrize("n_steps", [1, 3])
+def test_with_torchs_adam_it_is_sb3s_ddpg(n_steps: int) -> None:
+    """Without sampling the class is Stable-Baselines3's own DDPG: the same weights after 30 updates of both, ends of episodes included."""
     from stable_baselines3 import DDPG
 
-    def trained(make) -> list[np.ndarray]:
-        model = make()
-        model.learn(20)
+    def trained(model) -> list[np.ndarray]:
         rng = np.random.RandomState(0)
         model.replay_buffer.sample = _sampling_with(model.replay_buffer, rng)
         model.train(gradient_steps=30, batch_size=8)
         return [p.detach().numpy().copy() for p in model.policy.parameters()]
 
-    common = {"learning_starts": 20, "batch_size": 8, "tau": TAU, "gamma": GAMMA, "seed": 0, "device": "cpu"}
-    networks = {"net_arch": [6, 5], "optimizer_kwargs": {}}
+    common = {
+        "learning_starts": 20,
+        "batch_size": 8,
+        "tau": TAU,
+        "gamma": GAMMA,
+        "n_steps": n_steps,
+        "seed": 0,
+        "device": "cpu",
+    }
+    networks = {"net_arch": [6, 5], "optimizer_kwargs": {}, "features_extractor_class": Double}
     ours = lambda: ParameterNoiseDDPG(  # noqa: E731
         "MlpPolicy", "Pendulum-v1", torch.optim.Adam, {"lr": KAPPA}, policy_kwargs=networks, **common
     )
     theirs = lambda: DDPG("MlpPolicy", "Pendulum-v1", KAPPA, policy_kwargs=networks, **common)  # noqa: E731
-    filled = ours()
-    filled.learn(20)
+
+    def acted(make):
+        model = make()
+        model.policy.double()
+        return model.learn(20)
+
+    filled = acted(ours)
+    filled.replay_buffer.dones[[4, 11, 12]] = 1
 
     def with_the_same_past(make):
-        model = make()
-        model.learn(20)
+        model = acted(make)
         for name in ("observations", "next_observations", "actions", "rewards", "dones", "timeouts"):
             getattr(model.replay_buffer, name)[:20] = getattr(filled.replay_buffer, name)[:20]
         model.policy.load_state_dict(filled.policy.state_dict())
         return model
 
-    a, b = trained(lambda: with_the_same_past(ours)), trained(lambda: with_the_same_past(theirs))
+    a, b = (trained(with_the_same_past(make)) for make in (ours, theirs))
     for x, y in zip(a, b, strict=True):
-        np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-6)
+        np.testing.assert_allclose(x, y, rtol=1e-9, atol=1e-11)
 
 
 def _sampling_with(buffer, rng):
     return lambda size, env=None: buffer._get_samples(rng.randint(0, 20, size=size), env=env)
+
+
+@pytest.mark.parametrize("noisy", [False, True])
+def test_what_acts_is_the_policys_action_in_the_units_of_the_environment(noisy: bool) -> None:
+    """Pendulum's torque goes from −2 to 2; the buffer keeps it in [−1, 1], with the noise that is added to it, cut off there."""
+    noise = np.array([0.75]) if noisy else None
+    model = model_in_float64(torch.optim.SGD, {"lr": 1e-3}, action_noise=None if noise is None else Constant(noise))
+    sent, step = [], model.env.step_async
+    model.env.step_async = lambda actions: (sent.append(actions.copy()), step(actions))[1]
+    model.learn(10)
+    for k, action in enumerate(sent):
+        state = torch.from_numpy(model.replay_buffer.observations[k]).double()
+        wanted = network(copies(model.actor), state).tanh().numpy() + (0.75 if noisy else 0.0)
+        np.testing.assert_allclose(model.replay_buffer.actions[k], np.clip(wanted, -1, 1), rtol=1e-5)
+        np.testing.assert_allclose(action, 2 * model.replay_buffer.actions[k], rtol=1e-5)
+
+
+class Constant(ActionNoise):
+    def __init__(self, value: np.ndarray) -> None:
+        super().__init__()
+        self.value = value
+
+    def __call__(self) -> np.ndarray:
+        return self.value
+
+
+def test_the_critics_rate_follows_its_schedule() -> None:
+    model = model_in_float64(learning_rate=lambda left: KAPPA * (1 + left))
+    model.learn(40)
+    assert model.critic.optimizer.param_groups[0]["lr"] == pytest.approx(
+        KAPPA * (1 + model._current_progress_remaining)
+    )
+    assert model.critic.optimizer.param_groups[0]["lr"] < 1.1 * KAPPA
+
+
+def test_losses_are_means_over_the_updates() -> None:
+    model = model_in_float64()
+    model.learn(20)
+    losses, update = [], model._update_critic
+    model._update_critic = lambda batch: losses.append(update(batch)) or losses[-1]
+    model.train(gradient_steps=4, batch_size=8)
+    assert len(losses) == 4
+    assert model.logger.name_to_value["train/critic_loss"] == pytest.approx(float(torch.stack(losses).mean()))
+    before = model._n_updates
+    model.train(gradient_steps=0)
+    assert model._n_updates == before

@@ -40,15 +40,17 @@ class ParameterNoiseDDPG(DDPG):
             (μ, σ) ← optimizer step along ĝ
             ω̃ ← (1 − τ) ω̃ + τ ω,  μ̃ ← (1 − τ) μ̃ + τ μ           the target policy follows the mean
 
-    ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` see the mean, whenever they are called. Only a
-    callback that reads the actor's parameters one by one finds the sample there: call ``model.actor.optimizer.eval()`` first.
+    ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` see the mean, whenever they are called, and after
+    ``learn`` or ``load`` so does a call of ``model.policy`` or ``model.actor``. Only a callback that reads the actor's parameters one by
+    one finds the sample there: call ``model.actor.optimizer.eval()`` first.
     Any optimizer of the family will do, and any of torch's, which then explores only by ``action_noise``.
 
     Args:
         policy: as for DDPG, e.g. "MlpPolicy". The default network is the paper's, 400 and 300 ReLU units.
         env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. Several environments share a sample.
         actor_optimizer: the class of the actor's optimizer.
-        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper.
+        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper, and
+            ``compile`` is True where ``vadam[fast]`` is installed.
         sample_every: "step" draws new weights for every time step, as the paper does; "episode" keeps the noise ε for an
             episode (with several environments until the first of their episodes ends), while μ and σ go on learning.
         policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in its authors' program.
@@ -77,7 +79,7 @@ class ParameterNoiseDDPG(DDPG):
         _one_of("sample_every", sample_every, ("step", "episode"))
         _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
         _check_optimizer(actor_optimizer, actor_optimizer_kwargs or {})
-        table_3 = {**TABLE_3, "compile": available()} if actor_optimizer is Vadam else {}
+        table_3 = TABLE_3 if issubclass(actor_optimizer, Vadam) else {}
         self.actor_optimizer = actor_optimizer
         self.actor_optimizer_kwargs = {**table_3, **(actor_optimizer_kwargs or {})}
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
@@ -101,6 +103,7 @@ class ParameterNoiseDDPG(DDPG):
         arguments = dict(self.actor_optimizer_kwargs)
         if issubclass(self.actor_optimizer, VariationalOptimizer):
             arguments.setdefault("generator", torch.Generator().manual_seed(int(torch.randint(1 << 62, ()))))
+            arguments.setdefault("compile", available())
         self.actor.optimizer = self.actor_optimizer(self.actor.parameters(), **arguments)
         pairs = ((self.critic, self.critic_target), (self.actor, self.actor_target))
         self._followed: list[Tensor] = [p for network, _ in pairs for p in network.parameters()]
@@ -113,6 +116,14 @@ class ParameterNoiseDDPG(DDPG):
                 f"gradient: choose Vadam, VadaGrad, Vprop, VOGN, IVON, BBVI, or VON with curvature='reparam'"
             )
         self._sampler.attach(self.actor)
+        self.policy.set_training_mode(False)
+
+    def set_random_seed(self, seed: int | None = None) -> None:
+        """Seeds the samples of the weights, too."""
+        super().set_random_seed(seed)
+        exists = getattr(self, "actor", None) is not None  # not yet, when the algorithm is made
+        if seed is not None and exists and self._sampler is not None and self._sampler.generator is not None:
+            self._sampler.generator.manual_seed(seed)
 
     @property
     def _sampler(self) -> VariationalOptimizer | None:
@@ -129,6 +140,7 @@ class ParameterNoiseDDPG(DDPG):
         observation, _ = self.policy.obs_to_tensor(self._last_obs)  # type: ignore[arg-type]
         with torch.no_grad():  # forward, not a call: that would return to the mean
             scaled = self.actor.forward(observation).cpu().numpy()  # type: ignore[arg-type]
+        scaled = scaled.reshape((-1, *(self.action_space.shape or ())))
         if action_noise is not None:
             scaled = np.clip(scaled + action_noise(), -1, 1)
         return self.policy.unscale_action(scaled), scaled
@@ -168,6 +180,7 @@ class ParameterNoiseDDPG(DDPG):
                 return super().learn(*args, **kwargs)
             finally:
                 self._drop_sample()
+                self.policy.set_training_mode(False)  # a call of the network is then the mean's, too
 
     def _setup_learn(self, total_timesteps: int, *args: Any, **kwargs: Any) -> Any:
         was_acting = self._last_obs
@@ -179,17 +192,17 @@ class ParameterNoiseDDPG(DDPG):
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
         self.policy.set_training_mode(True)
         self._update_learning_rate(self.critic.optimizer)
+        losses: list[tuple[Tensor, Tensor]] = []
         for step in range(gradient_steps):
-            self._n_updates += 1
             if step > 0:
                 self._hold_sample(fresh=self.sample_every == "step")
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)  # type: ignore[union-attr]
-            critic_loss = self._update_critic(batch)
-            actor_loss = self._update_actor(batch)
+            losses.append((self._update_critic(batch), self._update_actor(batch)))
             self._update_targets()
+        self._n_updates += len(losses)
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
-        self.logger.record("train/critic_loss", critic_loss.item())
-        self.logger.record("train/actor_loss", actor_loss.item())
+        for name, values in zip(("critic", "actor"), zip(*losses, strict=True), strict=False):
+            self.logger.record(f"train/{name}_loss", torch.stack(values).mean().item())
 
     def _update_critic(self, batch: ReplayBufferSamples) -> Tensor:
         discount = self.gamma if batch.discounts is None else batch.discounts

@@ -2,11 +2,12 @@
 
 from functools import partial
 
+from vadam.experiments.half_cheetah.table import UNTIL
 from vadam.experiments.ledger import Claim
-from vadam.experiments.rl.judging import ahead, compared, never_grows, not_ahead, not_behind
+from vadam.experiments.rl.judging import ahead, comparable, compared, never_grows, not_behind
 from vadam.experiments.rl.reading import final, unrest
 
-UNTIL, TRIALS = 100_000, 5
+TRIALS = 5
 END = 3_000_000
 _early = partial(compared, until=UNTIL, trials_needed=TRIALS)
 _at_the_end = partial(compared, measure=final, until=END, trials_needed=TRIALS)
@@ -60,7 +61,7 @@ CLAIMS = (
         "rl-catch-up",
         "§6.3, App. K",
         "The Adam-based methods catch up and reach a comparable final performance.",
-        _at_the_end(("vadam",), ADAM, not_ahead),
+        _at_the_end(("vadam",), ADAM, comparable),
     ),
     Claim(
         "rl-unstable",

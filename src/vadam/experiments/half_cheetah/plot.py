@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 STEPS = "thousand time steps"
 CAPTIONS = {
     "curves": (
-        "Left: test return with the mean weights, mean over trials, bands of one standard error. Middle and right: the two runs "
-        "that the authors ship, on HalfCheetah-v1."
+        "Left: test return with the mean weights, mean over trials (their number in brackets), bands of one standard error. "
+        "Middle and right: the two runs that the authors ship, on HalfCheetah-v1."
     ),
     "spread": "How far the sampled weights spread: the mean standard deviation over all weights of the policy.",
     "film": "The cheetah of the trial with the largest return, whichever its method, with its mean weights: one frame every 0.1 "
@@ -40,15 +40,15 @@ def figures(results: Results) -> "dict[str, Figure]":
 
 def _curves(run: Recorded) -> "Figure":
     figure, (ours, first, second) = panels(3, width=3.5, height=3.1)
-    for method, name in NAMES.items():
+    for method in NAMES:
         found = curve(run, method)
         if found is not None:
-            _draw(ours, *found, method, f"{name} ({len(trials(run, method))})")
+            _draw(ours, *found, method)
     for axes, shipped in ((first, PAPER["runs"][0]), (second, PAPER["runs"][1])):
-        for method, name in NAMES.items():
+        for method in NAMES:
             line = shipped[method]
-            _draw(axes, np.asarray(PAPER["step"]), np.asarray(line["mean"]), np.asarray(line["se"]), method, name)
-    ours.set(title="Here (trials)", xlabel=STEPS, ylabel="test return")
+            _draw(axes, np.asarray(PAPER["step"]), np.asarray(line["mean"]), np.asarray(line["se"]), method)
+    ours.set(title="Here", xlabel=STEPS, ylabel="test return")
     first.set(title="Authors, first run", xlabel=STEPS)
     second.set(title="Authors, second run", xlabel=STEPS)
     end = max(ours.get_xlim()[1], 100)
@@ -56,14 +56,14 @@ def _curves(run: Recorded) -> "Figure":
         axes.set_xlim(0, end)
         axes.grid()
     _same_height((ours, first, second), end)
-    ours.legend(fontsize=7, loc="upper left")
-    second.legend(fontsize=6, loc="upper left")
+    labels = [f"{name} ({len(trials(run, method))})" for method, name in NAMES.items()]
+    figure.legend(second.lines, labels, fontsize=7, loc="outside upper center", ncols=len(labels))
     return figure
 
 
-def _draw(axes: "Axes", step: np.ndarray, mean: np.ndarray, error: np.ndarray, method: str, label: str) -> None:
+def _draw(axes: "Axes", step: np.ndarray, mean: np.ndarray, error: np.ndarray, method: str) -> None:
     step = step / 1000
-    axes.plot(step, mean, color=COLOURS[method], label=label)
+    axes.plot(step, mean, color=COLOURS[method])
     axes.fill_between(step, mean - error, mean + error, color=COLOURS[method], alpha=0.18, linewidth=0)
 
 

@@ -26,7 +26,8 @@ CLAIMS = (
     Claim(
         "rl-richer",
         "App. K",
-        "Exploring with sampled weights gives much richer behaviour than injecting noise into actions.",
+        "Exploring with sampled weights gives much richer behaviour than injecting noise into actions (here: weights that are kept "
+        "for an episode, as a footnote proposes; new ones at every step are in the evidence).",
         _richer,
     ),
 )

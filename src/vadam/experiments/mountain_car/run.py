@@ -23,25 +23,20 @@ def methods(config: Config) -> dict[str, Any]:
     import torch
 
     from vadam.experiments.rl.methods import Method
+    from vadam.integrations.sb3 import TABLE_3
     from vadam.optim import Vadam
 
     adam = {"lr": config.actor_lr, "fused": True}
-    noisy = {
-        "lr": config.actor_lr,
-        "num_data": 1,
-        "prior_precision": 1e-8,
-        "sampling_precision": config.sampling_precision,
-    }
+    noisy = TABLE_3 | {"lr": config.actor_lr, "sampling_precision": config.sampling_precision}
     return {
-        "vadam-episode": Method("Vadam, one sample an episode", Vadam, noisy, sample_every="episode"),
-        "vadam-step": Method("Vadam, one sample a step", Vadam, noisy, sample_every="step"),
-        "adam-action-noise": Method("Adam, noise on actions", torch.optim.Adam, adam, action_noise=config.action_noise),
+        "vadam-episode": Method(Vadam, noisy, sample_every="episode"),
+        "vadam-step": Method(Vadam, noisy, sample_every="step"),
+        "adam-action-noise": Method(torch.optim.Adam, adam, action_noise=config.action_noise),
         "adam-correlated-noise": Method(
-            "Adam, correlated noise on actions",
             torch.optim.Adam,
             adam,
             action_noise=config.correlated_noise[0],
             noise_pull=config.correlated_noise[1],
         ),
-        "adam-plain": Method("Adam-Plain", torch.optim.Adam, adam),
+        "adam-plain": Method(torch.optim.Adam, adam),
     }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
-from typing import Any, Unpack
+from types import ModuleType
+from typing import Any, Unpack, cast
 
-from vadam.experiments.rl import explore_rule
+from vadam.experiments.rl.explore_rule import rule
 from vadam.optim import checks
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
@@ -41,6 +41,5 @@ class Explore(Reparameterised):
         checks.number("init_precision", group["init_precision"], low=0, fix="q starts with this precision: above 0")
 
     def _letters(self, group: Group) -> Letters:
-        which = {"on_precision": group["on_precision"]}
-        rates = {"alpha": group["lr"], "alpha_v": group["lr_v"], "adam": group["adam"]}
-        return Letters(sys.modules[explore_rule.__name__], which, which, rates)
+        which = rule(adam=group["adam"], on_precision=group["on_precision"])
+        return Letters(cast(ModuleType, which), {}, {}, {"alpha": group["lr"], "alpha_v": group["lr_v"]})

@@ -3,12 +3,20 @@
     θ = μ + σ∘ε,  ĝ the gradient at θ
     ∇_σ² = ĝ∘ε / (2σ)          on the variance, as the text says
     ∇_p  = −ĝ∘ε σ³ / 2         on the precision p = 1/σ², as the authors' program does
-    μ ← step along ĝ,  σ² or p ← step along its gradient
+    μ ← step along ĝ,  v ← step along ∇_v,  v = σ² or p
 
-ĥ is the reparameterised curvature ĝ∘ε/σ, so ĝ∘ε = ĥσ. A step is SGD's, or Adam's with its bias correction.
+ĥ is the reparameterised curvature ĝ∘ε/σ, so ĝ∘ε = ĥσ. A step along g is SGD's, x ← x − α g, or Adam's:
+
+    m ← γ₁ m + (1 − γ₁) g,  s ← γ₂ s + (1 − γ₂) g∘g
+    x ← x − α m/(1 − γ₁ᵗ) / (√(s/(1 − γ₂ᵗ)) + δ)
+
 Nothing in the objective keeps σ² or p positive: they are kept from falling below ``FLOOR``.
+
+A rule is one of the four choices: a loop over the weights has no branches.
 """
 
+from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -17,48 +25,73 @@ from torch import Tensor
 from vadam.rules.von import Scalar
 
 FLOOR = 1e-8
-"""Of what is stepped on, the variance or the precision."""
+"""Of v."""
+GAMMA1, GAMMA2, DELTA = 0.9, 0.999, 1e-8
+"""Adam's own defaults."""
 
 
-class State(NamedTuple):
+class SGDState(NamedTuple):
+    mu: Tensor
+    v: Tensor
+
+
+class AdamState(NamedTuple):
     mu: Tensor
     v: Tensor
     m_mu: Tensor
     s_mu: Tensor
     m_v: Tensor
     s_v: Tensor
-    t: Scalar
+    gamma1_t: Scalar
+    gamma2_t: Scalar
 
 
-def init(mu: Tensor, *, init_precision: Scalar, on_precision: bool) -> State:
-    v = torch.zeros_like(mu) + (init_precision if on_precision else 1 / init_precision)
-    zero = torch.zeros_like(mu)
-    return State(mu, v, zero, zero.clone(), zero.clone(), zero.clone(), 0.0)
+@dataclass(frozen=True)
+class _Explore:
+    on_precision: bool
+
+    def precision(self, state: SGDState | AdamState) -> Tensor:
+        return state.v if self.on_precision else 1 / state.v
+
+    def _start(self, mu: Tensor, init_precision: Scalar) -> Tensor:
+        return torch.zeros_like(mu) + (init_precision if self.on_precision else 1 / init_precision)
+
+    def _gradient(self, v: Tensor, h: Tensor) -> Tensor:
+        return -h * v**-2 / 2 if self.on_precision else h / 2
 
 
-def precision(state: State, *, on_precision: bool) -> Tensor:
-    return state.v if on_precision else 1 / state.v
+class SGDExplore(_Explore):
+    State = SGDState
+
+    def init(self, mu: Tensor, *, init_precision: Scalar) -> SGDState:
+        return SGDState(mu, self._start(mu, init_precision))
+
+    def update(self, state: SGDState, g: Tensor, h: Tensor, *, alpha: Scalar, alpha_v: Scalar) -> SGDState:
+        mu, v = state
+        return SGDState(mu - alpha * g, (v - alpha_v * self._gradient(v, h)).clamp(min=FLOOR))
 
 
-def update(
-    state: State,
-    g: Tensor,
-    h: Tensor,
-    *,
-    alpha: Scalar,
-    alpha_v: Scalar,
-    on_precision: bool,
-    adam: bool,
-    gamma1: Scalar = 0.9,
-    gamma2: Scalar = 0.999,
-    eps: Scalar = 1e-8,
-) -> State:
-    mu, v, m_mu, s_mu, m_v, s_v, t = state
-    t = t + 1
-    g_v = -h * v**-2 / 2 if on_precision else h / 2
-    if adam:
-        m_mu, s_mu = gamma1 * m_mu + (1 - gamma1) * g, gamma2 * s_mu + (1 - gamma2) * g**2
-        m_v, s_v = gamma1 * m_v + (1 - gamma1) * g_v, gamma2 * s_v + (1 - gamma2) * g_v**2
-        g = (m_mu / (1 - gamma1**t)) / ((s_mu / (1 - gamma2**t)).sqrt() + eps)
-        g_v = (m_v / (1 - gamma1**t)) / ((s_v / (1 - gamma2**t)).sqrt() + eps)
-    return State(mu - alpha * g, (v - alpha_v * g_v).clamp(min=FLOOR), m_mu, s_mu, m_v, s_v, t)
+class AdamExplore(_Explore):
+    State = AdamState
+
+    def init(self, mu: Tensor, *, init_precision: Scalar) -> AdamState:
+        m_mu, s_mu, m_v, s_v = (torch.zeros_like(mu) for _ in range(4))
+        return AdamState(mu, self._start(mu, init_precision), m_mu, s_mu, m_v, s_v, 1.0, 1.0)
+
+    def update(self, state: AdamState, g: Tensor, h: Tensor, *, alpha: Scalar, alpha_v: Scalar) -> AdamState:
+        mu, v, m_mu, s_mu, m_v, s_v, gamma1_t, gamma2_t = state
+        gamma1_t, gamma2_t = GAMMA1 * gamma1_t, GAMMA2 * gamma2_t
+
+        def step(x: Tensor, m: Tensor, s: Tensor, g: Tensor, alpha: Scalar) -> tuple[Tensor, Tensor, Tensor]:
+            m, s = GAMMA1 * m + (1 - GAMMA1) * g, GAMMA2 * s + (1 - GAMMA2) * g**2
+            return x - alpha * (m / (1 - gamma1_t)) / ((s / (1 - gamma2_t)).sqrt() + DELTA), m, s
+
+        mu, m_mu, s_mu = step(mu, m_mu, s_mu, g, alpha)
+        v, m_v, s_v = step(v, m_v, s_v, self._gradient(v, h), alpha_v)
+        return AdamState(mu, v.clamp(min=FLOOR), m_mu, s_mu, m_v, s_v, gamma1_t, gamma2_t)
+
+
+@cache
+def rule(*, adam: bool, on_precision: bool) -> SGDExplore | AdamExplore:
+    """The same object for the same choices, by which an optimizer knows its rule again."""
+    return AdamExplore(on_precision) if adam else SGDExplore(on_precision)

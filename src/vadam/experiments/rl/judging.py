@@ -17,16 +17,24 @@ MEASURES: dict[Any, str] = {
 }
 
 
-def ahead(gap: Interval) -> bool:
+MARGIN = 0.25
+"""Two methods are comparable if their difference, with its whole interval, is below that share of the second's return."""
+
+
+def ahead(gap: Interval, scale: float) -> bool:
     return gap.low > 0
 
 
-def not_ahead(gap: Interval) -> bool:
-    return gap.low <= 0
+def comparable(gap: Interval, scale: float) -> bool:
+    return not_behind(gap, scale) and gap.high < MARGIN * scale
 
 
-def not_behind(gap: Interval) -> bool:
-    return gap.high >= 0
+def not_behind(gap: Interval, scale: float) -> bool:
+    return gap.low > -MARGIN * scale
+
+
+def _side(gap: Interval) -> str:
+    return "above zero" if gap.low > 0 else "below zero" if gap.high < 0 else "undecided"
 
 
 def main(results: Results) -> Recorded:
@@ -36,13 +44,16 @@ def main(results: Results) -> Recorded:
 def compared(
     first: tuple[str, ...],
     second: tuple[str, ...],
-    holds: Callable[[Interval], bool] = ahead,
+    holds: Callable[[Interval, float], bool] = ahead,
     *,
     measure: Callable[[Mapping[str, Any], int], float] = speed,
     until: int,
     trials_needed: int,
 ) -> Callable[[Results], Evidence]:
-    """Each of ``first`` against each of ``second``: what must hold of the difference of their means, Welch's 95 % interval."""
+    """Each of ``first`` against each of ``second``: what must hold of the difference of their means, Welch's 95 % interval.
+
+    A difference that five trials leave undecided supports nothing; the text says which are.
+    """
 
     def judge(results: Results) -> Evidence:
         run = main(results)
@@ -52,10 +63,10 @@ def compared(
             reached = min(until, horizon(run, (a, b)))
             ours, theirs = ([measure(trial, reached) for trial in trials(run, m)] for m in (a, b))
             gap = welch(ours, theirs)
-            clear = clear and holds(gap)
+            clear = clear and holds(gap, abs(float(np.mean(theirs))))
             parts.append(
                 f"{NAMES[a]} {np.mean(ours):.0f} ({len(ours)} trials), {NAMES[b]} {np.mean(theirs):.0f} ({len(theirs)}), "
-                f"difference {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {reached:,} steps"
+                f"difference {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {_side(gap)}, {reached:,} steps"
             )
         text = f"{MEASURES[measure]}, 95 %: {'; '.join(parts)}." if parts else ""
         if lacking:

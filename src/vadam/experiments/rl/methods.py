@@ -6,12 +6,11 @@ import torch
 
 from vadam.experiments.rl.config import Config
 from vadam.experiments.rl.explore import Explore
+from vadam.integrations.sb3 import TABLE_3
 from vadam.optim import VadaGrad, Vadam
-from vadam.optim.native import available
 
 
 class Method(NamedTuple):
-    name: str
     optimizer: type[torch.optim.Optimizer]
     arguments: dict[str, Any]
     sample_every: str | None = None
@@ -24,20 +23,11 @@ class Method(NamedTuple):
 def table_3(config: Config) -> dict[str, Method]:
     """The Explore methods step along the variance (the text) or the precision (the program)."""
     explore = {"lr": 1e-4, "lr_v": 1e-2, "init_precision": 1e4, "on_precision": config.explore_on == "precision"}
-    fast = {"compile": available()}
-    vadam = {
-        "lr": 1e-4,
-        "betas": (0.9, 0.999),
-        "num_data": 1,
-        "prior_precision": 1e-8,
-        "sampling_precision": 1e4,
-        **fast,
-    }
     return {
-        "vadam": Method("Vadam", Vadam, vadam),
-        "adam-plain": Method("Adam-Plain", torch.optim.Adam, {"lr": 1e-4, "fused": True}),
-        "sgd-plain": Method("SGD-Plain", torch.optim.SGD, {"lr": 1e-4}),
-        "vadagrad": Method("VadaGrad", VadaGrad, {"lr": 1e-2, "beta": 1 - 0.99, "init_precision": 1e4, **fast}),
-        "adam-explore": Method("Adam-Explore", Explore, {**explore, "adam": True}),
-        "sgd-explore": Method("SGD-Explore", Explore, {**explore, "adam": False}),
+        "vadam": Method(Vadam, TABLE_3),
+        "adam-plain": Method(torch.optim.Adam, {"lr": 1e-4, "fused": True}),
+        "sgd-plain": Method(torch.optim.SGD, {"lr": 1e-4}),
+        "vadagrad": Method(VadaGrad, {"lr": 1e-2, "beta": 1 - 0.99, "init_precision": 1e4}),
+        "adam-explore": Method(Explore, {**explore, "adam": True}),
+        "sgd-explore": Method(Explore, {**explore, "adam": False}),
     }

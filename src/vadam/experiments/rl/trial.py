@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
-from stable_baselines3.common.utils import set_random_seed
 from torch import Tensor
 
 from vadam.experiments.optimizer_state import load_tensors, tensors_of
@@ -22,7 +21,6 @@ from vadam.experiments.rl.networks import LillicrapPolicy
 from vadam.experiments.rl.testing import test_returns
 from vadam.integrations.mujoco import quiet
 from vadam.integrations.sb3 import ParameterNoiseDDPG
-from vadam.optim.base import VariationalOptimizer
 
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
@@ -63,13 +61,9 @@ class Trial:
     def advance(self, until: int) -> None:
         """Trains one block, or less where ``until`` is nearer, and tests."""
         seed = self._seed("block", self.step)
-        set_random_seed(seed)
-        optimizer = self.model.actor.optimizer
-        if isinstance(optimizer, VariationalOptimizer) and optimizer.generator is not None:
-            optimizer.generator.manual_seed(seed)
+        self.model.set_random_seed(seed)
         environment = self.model.get_env()
         assert environment is not None
-        environment.seed(seed)
         self.model.set_env(environment)  # which resets it
         self.model.learn(min(self.config.block, until - self.step), reset_num_timesteps=False, log_interval=None)
         self.test()
