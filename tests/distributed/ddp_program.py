@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 import torch.distributed as dist
+from leaving import leave
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
 
@@ -149,8 +150,8 @@ def main() -> None:
         assert equal_on_all_ranks([p.detach() for p in problem.model.parameters()]), f"{spec}: two samples"
         if rank == 0:
             print("ok", spec, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 import torch.distributed as dist
+from leaving import leave
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
@@ -157,8 +158,8 @@ def main() -> None:
             assert all(isinstance(v, DTensor) for v in one.opt.state[first].values() if v.dim()), "the state is sharded"
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
+    leave()

@@ -17,6 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 import torch.distributed as dist
+from leaving import leave
 from torch import nn
 from torch.distributed.fsdp import fully_shard
 from torch.nn.parallel import DistributedDataParallel
@@ -97,8 +98,8 @@ def main(folder: Path, how: str) -> None:
         straight.step(number)
     same = all(torch.equal(a, b) for a, b in zip(resumed, straight.everything(), strict=True))
     print("same as without interruption:", same, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]), sys.argv[2])
+    leave()

@@ -15,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import lightning
 import torch
 import torch.distributed as dist
+from leaving import leave
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -79,8 +80,8 @@ def main(folder: str) -> None:
         assert not equal_on_all_ranks(module.drawn[0]), f"{spec}: the ranks drew the same noise"
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
+    leave()
