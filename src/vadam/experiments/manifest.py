@@ -13,6 +13,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from vadam.experiments import atomic
 from vadam.experiments.config import Config
 from vadam.experiments.store import Row
@@ -34,6 +36,7 @@ def write_manifest(
         "versions": {"python": platform.python_version(), **_versions()},
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # other ones sum in another order
         "jobs": jobs,
         "cells": cells,
         "cells_done": len(rows),
