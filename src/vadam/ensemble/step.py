@@ -10,15 +10,14 @@ Compiled, the step is a few fused loops around the matrix products.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from functools import cache, partial
-from types import FunctionType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vadam import compiling
 from vadam.ensemble import layout, noise
 from vadam.ensemble.engine import Engine, Examples
 from vadam.ensemble.layout import Shapes, Weights
@@ -119,37 +118,13 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
     def run(state: Any, batch: Batch, constants: Constants) -> Any:
         return eager(state, batch, constants)
 
-    # A code object of its own: torch counts compilations per code object and gives up after a few.
-    own = FunctionType(run.__code__.replace(), run.__globals__, run.__name__, run.__defaults__, run.__closure__)
-    fast = torch.compile(own, fullgraph=True, options=_guards_on_tensors_alone())
-    chosen: Step | None = None
-
-    def run_what_works(state: Any, batch: Batch, constants: Constants) -> Any:
-        nonlocal chosen
-        if chosen is None:
-            chosen = fast if _works(fast, state, batch, constants) else eager
-        return chosen(state, batch, constants)
-
-    return run_what_works
+    what, but = "the step", "so training is slower"
+    return compiling.compiled(run, what=what, but=but, options=_guards_on_tensors_alone(), fullgraph=True)
 
 
-def _guards_on_tensors_alone() -> dict[str, Any] | None:
+def _guards_on_tensors_alone() -> dict[str, Any]:
     """Before every call torch checks whether all that the step was compiled for still holds: a fifth of the time.
 
     Method, engine and shapes are the key under which the step is kept, so what is left to check is the tensors.
     """
-    keep = getattr(torch.compiler, "keep_tensor_guards_unsafe", None)  # from torch 2.8 on
-    return {"guard_filter_fn": keep} if keep else None
-
-
-def _works(fast: Step, *arguments: Any) -> bool:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
-            fast(*arguments)
-    except Exception as error:
-        reason = " ".join(str(error).split("\n\n")[0].split())
-        message = f"the step cannot be compiled here, so training is slower ({type(error).__name__}: {reason})"
-        warnings.warn(message, stacklevel=3)
-        return False
-    return True
+    return {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe} if compiling.RECENT else {}

@@ -8,18 +8,16 @@ three ways to run it.
 from __future__ import annotations
 
 import ctypes
-import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from functools import cache
 from itertools import pairwise
-from types import FunctionType, ModuleType
+from types import ModuleType
 from typing import Any, NamedTuple, Protocol, cast, get_type_hints
 
 import torch
 from torch import Tensor
 
-from vadam import curvature
+from vadam import compiling, curvature
 from vadam.optim.distributed import whole
 from vadam.optim.noise import blocks, gaussian_pairs_
 from vadam.optim.pieces import Piece, Slot
@@ -248,43 +246,15 @@ def _compiled(
         targets = [vectors[i] if i >= 0 else next(rest) for i in places]
         Chunked().run(lambda rule, cuts: kernel(rule, cuts, *_as_arguments(names, numbers)), rule, vectors, targets)
 
-    return _what_works(run, kernel.__name__, in_chunks)
+    run.__name__ = kernel.__name__
+    return _what_works(run, in_chunks)
 
 
 @cache
 def _compiled_draw() -> Callable[..., None]:
-    return _what_works(gaussian_pairs_, "gaussian_pairs_", Chunked().draw)
+    return _what_works(gaussian_pairs_, Chunked().draw)
 
 
-def _what_works(run: Callable[..., None], name: str, otherwise: Callable[..., None]) -> Callable[..., None]:
-    assert isinstance(run, FunctionType)
-    # A code object of its own: torch counts compilations per code object and gives up after a few.
-    own = FunctionType(run.__code__.replace(), run.__globals__, name, run.__defaults__, run.__closure__)
-    fast = torch.compile(own, dynamic=True, fullgraph=True)
-    works: bool | None = None
-
-    def run_what_works(*args: Any) -> None:
-        nonlocal works
-        if works is not False:
-            try:
-                with _first_time() if works is None else nullcontext():
-                    fast(*args)
-                works = True
-                return
-            except Exception as error:  # of the compiler: it has not run anything yet
-                reason = " ".join(str(error).split("\n\n")[0].split())
-                warnings.warn(
-                    f"the optimizer's arithmetic cannot be compiled here, so its steps are slower ({type(error).__name__}: {reason})",
-                    stacklevel=3,
-                )
-                works = False
-        otherwise(*args)
-
-    return run_what_works
-
-
-@contextmanager
-def _first_time() -> Iterator[None]:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
-        yield
+def _what_works(run: Callable[..., None], otherwise: Callable[..., None]) -> Callable[..., None]:
+    what, but = "the optimizer's arithmetic", "so its steps are slower"
+    return compiling.compiled(run, what=what, but=but, otherwise=otherwise, dynamic=True, fullgraph=True)

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from vadam.experiments import compiling
+from vadam import compiling
 from vadam.experiments.logreg.problem import Problem
 from vadam.experiments.randomness import generator
 from vadam.experiments.work import Work
@@ -106,7 +106,9 @@ def _loop(rule: Rule, curvature: str, compiled: bool) -> Callable[..., Any]:
             state = rule.update(state, g, h, N=N, lam=lam, **{name: rate[k] for name, rate in rates.items()})
         return state
 
-    unrolled = compiling.compiled(steps) if compiled else steps
+    unrolled = (
+        compiling.compiled(steps, what="the loop", but="so this takes longer", dynamic=False) if compiled else steps
+    )
 
     def loop(state: Any, x: Tensor, y: Tensor, eps: Tensor, rates: dict[str, Tensor], N: float, lam: Tensor) -> Any:
         for begin in range(0, len(eps), UNROLLED):
