@@ -21,6 +21,7 @@ from vadam.experiments.runner import run, run_folder
 from vadam.experiments.uci.config import Config, preset
 
 Client = pytest.importorskip("distributed").Client
+CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
 UCI = find("uci")
 CONFIG = replace(
@@ -99,3 +100,41 @@ def test_one_of_two_workers_is_killed(tmp_path: Path, cluster, monkeypatch: pyte
 def test_wrong_clusters(name: str, backend: str, scheduler: str | None, message: str) -> None:
     with pytest.raises(ExperimentError, match=message), workers_of(find(name), backend, scheduler):
         pass
+
+
+class Cluster:
+    """Stands in for Dask's client."""
+
+    def __init__(self, **threads: int) -> None:
+        self.threads = threads
+
+    def __enter__(self) -> "Cluster":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def nthreads(self) -> dict[str, int]:
+        return self.threads
+
+
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [
+        ({}, "has no workers: start some with dask worker tcp://a:1 --nthreads 1"),
+        ({"b": 1, "c": 4}, "has 4 threads: start workers with dask worker tcp://a:1 --nthreads 1"),
+    ],
+)
+def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: dict[str, int], message: str) -> None:
+    monkeypatch.setattr("vadam.experiments.cluster._client", lambda scheduler: Cluster(**threads))
+    with pytest.raises(ExperimentError, match=message), workers_of(UCI, "dask", "tcp://a:1"):
+        pass
+
+
+def test_a_cluster_that_fails_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("vadam.experiments.cluster._client", lambda scheduler: Cluster(b=1, c=1))
+    with (
+        pytest.raises(ExperimentError, match=r"has failed .*lost.* What is done is kept"),
+        workers_of(UCI, "dask", "tcp://a:1"),
+    ):
+        raise CommClosedError("lost")

@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 from vadam.ensemble.suggest import Point
 
 
+class JournalError(ValueError):
+    """The file is not a journal, or that of another search."""
+
+
 class Trial(NamedTuple):
     """A point, the values of the folds there, and their mean, which is −inf if a fold failed."""
 
@@ -35,7 +39,7 @@ class Journal:
             self.path.unlink()  # begun, and nothing tried: there is nothing to lose
             lines = []
         if lines and lines[0] != head:
-            raise ValueError(
+            raise JournalError(
                 f"the journal {self.path} belongs to another search ({_difference(lines[0], head)}): "
                 "give another path, or remove the file to start anew"
             )
@@ -74,7 +78,7 @@ class Journal:
         try:
             return [json.loads(line) for line in whole.splitlines()]
         except json.JSONDecodeError as error:
-            raise ValueError(f"{self.path} is not the journal of a search: {error}") from error
+            raise JournalError(f"{self.path} is not the journal of a search: {error}") from error
 
 
 def mean(folds: Sequence[float]) -> float:

@@ -5,6 +5,7 @@ Members of different length share the steps: one that has finished gets empty mi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,11 @@ from vadam.ensemble import noise
 Schedule = Callable[[int, int], float]
 
 FLOATS_A_BLOCK = 2**18
+
+
+def cosine(t: int, T: int) -> float:
+    """A schedule: from 1 down to 0 along half a cosine. The last steps average the noise of samples and minibatches out."""
+    return 0.5 * (1 + math.cos(math.pi * t / T))
 
 
 class Batch(NamedTuple):

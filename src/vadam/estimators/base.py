@@ -19,8 +19,9 @@ from torch import Tensor
 from vadam.ensemble import MLP, Member, Method, Stack, Tuned, train, tune
 from vadam.ensemble.calibration import noise_precision
 from vadam.ensemble.methods import Curvature
+from vadam.ensemble.minibatches import cosine
 from vadam.estimators import saving
-from vadam.estimators.family import cosine, method_of
+from vadam.estimators.family import method_of
 
 PRIOR_PRECISIONS = (math.exp(-7), math.exp(4))
 NOISE_PRECISIONS = (1.0, math.exp(9))

@@ -5,7 +5,6 @@ Vadam's are those of Table 1's protocol ``best``, where cross-validation has cho
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from vadam.ensemble import BBVI, IVON, MAP, VOGN, MCDropout, Method, VadaGrad, Vadam, Vprop
@@ -20,11 +19,6 @@ FAMILY: dict[str, Callable[[int], Method]] = {
     "map": lambda samples: MAP(lr=0.02),
     "mc-dropout": lambda samples: MCDropout(lr=0.02),
 }
-
-
-def cosine(t: int, T: int) -> float:
-    """Down to zero: the rates above are high, and the last steps average the noise of samples and minibatches out."""
-    return 0.5 * (1 + math.cos(math.pi * t / T))
 
 
 def method_of(optimizer: str | Method, samples: int) -> Method:

@@ -28,15 +28,27 @@ def workers_of(experiment: Experiment, backend: str, scheduler: str | None) -> I
     if scheduler is None:
         raise ExperimentError("--backend dask needs the address of a scheduler: --scheduler tcp://host:8786.")
     with _client(scheduler) as client:
-        threads = sum(client.nthreads().values())
+        start = f"dask worker {scheduler} --nthreads 1"
+        threads = client.nthreads()
         if not threads:
+            raise ExperimentError(f"The scheduler at {scheduler} has no workers: start some with {start}.")
+        if max(threads.values()) > 1:  # torch's own threads are counted by process: the numbers would depend on it
             raise ExperimentError(
-                f"The scheduler at {scheduler} has no workers: start some with dask worker {scheduler}."
+                f"A worker at {scheduler} has {max(threads.values())} threads: start workers with {start}."
             )
         import joblib
+        from distributed.comm import CommClosedError
 
-        with joblib.parallel_config(backend="dask"):
-            yield max(2, threads)  # one alone would be this process
+        from distributed import CancelledError, KilledWorker
+
+        try:
+            with joblib.parallel_config(backend="dask"):
+                yield max(2, len(threads))  # one alone would be this process
+        except (CancelledError, CommClosedError, KilledWorker) as error:
+            raise ExperimentError(
+                f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). What is done is kept: "
+                "see to it, and go on with the same command."
+            ) from error
 
 
 def _client(scheduler: str) -> Any:

@@ -21,7 +21,10 @@ from vadam.experiments.uci.networks import at, final_members
 def again(
     run: Recorded, config: Config, cell: str, root: Path | None = None, **changed: float
 ) -> dict[str, np.ndarray]:
-    """Each metric on every split. ``changed``: batch_size, epochs, samples, prior_precision, noise_precision, seed."""
+    """Each metric on every split. ``changed``: batch_size, epochs, samples, prior_precision, noise_precision, seed, one_seed.
+
+    ``seed`` is added to the splits' own; ``one_seed`` takes their place, so that all splits share order and noise.
+    """
     method, name = cell.rsplit("-", 1)
     found = run[cell]["point"]
     for axis in ("prior_precision", "noise_precision"):
@@ -32,7 +35,8 @@ def again(
     points = [
         {axis: changed.get(axis, values[split]) for axis, values in found.items()} for split in range(config.splits)
     ]
-    members = [replace(m, seed=m.seed + int(changed.get("seed", 0))) for m in final_members(config, name, root)]
+    moved = int(changed.get("seed", 0))
+    members = [replace(m, seed=int(changed.get("one_seed", m.seed + moved))) for m in final_members(config, name, root)]
     setting = methods.setting(config, method, name)
     setting |= {axis: int(changed[axis]) for axis in ("batch_size", "epochs") if axis in changed}
     if "samples" in changed:
@@ -46,7 +50,7 @@ def main() -> None:
     parser.add_argument("cell", help="a method and a set, as vadam-kin8nm")
     parser.add_argument("--results", type=Path, default=Path("results/uci/paper-authors"))
     parser.add_argument("--data", type=Path)
-    for axis in ("batch-size", "epochs", "samples", "prior-precision", "noise-precision", "seed"):
+    for axis in ("batch-size", "epochs", "samples", "prior-precision", "noise-precision", "seed", "one-seed"):
         parser.add_argument(f"--{axis}", type=float)
     parser.add_argument("--own-starts", action="store_true", help="each network from first weights of its own")
     chosen = vars(parser.parse_args())

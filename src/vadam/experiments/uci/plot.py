@@ -113,8 +113,9 @@ def _draw_curves(panel: "Axes", run: Recorded, name: str) -> None:
         epochs, colour = np.arange(1, len(middle) + 1), COLOUR[NAMES[method]]
         panel.plot(epochs, middle, color=colour, lw=1.2)
         panel.fill_between(epochs, middle - error, middle + error, color=colour, alpha=0.25, linewidth=0)
-        early.append(middle[min(2, len(middle) - 1)])
-        late.append((middle - error).min())
+        if np.isfinite(middle).all():
+            early.append(middle[min(2, len(middle) - 1)])
+            late.append((middle - error).min())
     panel.set(title=name.capitalize(), xlabel="epoch")
     if early:
         panel.set_ylim(0.9 * min(late), 1.05 * max(early))  # the first two epochs would hide the others

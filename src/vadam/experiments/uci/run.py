@@ -6,12 +6,21 @@ import numpy as np
 
 from vadam import data
 from vadam.ensemble import Member, Training, Tuned, train, tune
+from vadam.ensemble.journal import JournalError
+from vadam.experiments.contract import ExperimentError
 from vadam.experiments.uci import best, methods
 from vadam.experiments.uci.config import Best, Config
 from vadam.experiments.uci.networks import at, final_members, folds
 from vadam.experiments.work import Work
 
-MICROSECONDS_A_STEP = {"vadam": 80, "bbvi": 180, "vogn": 110, "vprop": 80, "mc-dropout": 60}
+MICROSECONDS_A_STEP = {
+    "vadam": (80, 130),
+    "bbvi": (180, 260),
+    "vogn": (100, 150),
+    "vprop": (80, 120),
+    "mc-dropout": (45, 130),
+}
+"""With minibatches of 32, and of 128."""
 SECONDS_A_QUESTION = 0.07
 
 
@@ -20,7 +29,7 @@ def cells(config: Config) -> dict[str, float]:
     pair = [method for method in ("vadam", "bbvi") if method in config.methods]
     others = [method for method in config.methods if method not in pair]
     order = [(m, s) for s in config.sets for m in pair] + [(m, s) for m in others for s in config.sets]
-    return {f"{method}-{name}": _cost(config, method, name) for method, name in order}
+    return {f"{method}-{name}": sum(_costs(config, method, name)) for method, name in order}
 
 
 def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
@@ -46,24 +55,28 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
 def _search(config: Config, method: str, name: str, finals: list[Member], work: Work) -> dict[str, Tuned]:
     """Every round is on the disk when the next begins."""
     work.restore()  # the time that earlier attempts took
+    search, final = _costs(config, method, name)
 
     def move(done: int, of: int) -> None:
-        work.report(done / of)
+        work.report(done / of * search / (search + final))
         work.checkpoint({}, {"trials": done})
 
-    return tune(
-        {f"{name}-{split}": folds(config, member) for split, member in enumerate(finals)},
-        methods.space(config, method, name),
-        trials=config.trials,
-        startup=config.startup,
-        metric=methods.objective(config, method),
-        robust=isinstance(config, Best),
-        seed=config.seed,
-        journal=work.journal,
-        progress=move,
-        jobs=work.workers,
-        **methods.setting(config, method, name),
-    )
+    try:
+        return tune(
+            {f"{name}-{split}": folds(config, member) for split, member in enumerate(finals)},
+            methods.space(config, method, name),
+            trials=config.trials,
+            startup=config.startup,
+            metric=methods.objective(config, method),
+            robust=methods.robust(config, method),
+            seed=config.seed,
+            journal=work.journal,
+            progress=move,
+            jobs=work.workers,
+            **methods.setting(config, method, name),
+        )
+    except JournalError as error:  # begun by another version of this package
+        raise ExperimentError(f"The search of {method} on {name} cannot go on: {error}.") from error
 
 
 def _final(config: Config, method: str, name: str, members: list[Member], work: Work) -> dict[str, Any]:
@@ -88,12 +101,14 @@ def _short(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _cost(config: Config, method: str, name: str) -> float:
+def _costs(config: Config, method: str, name: str) -> tuple[float, float]:
+    """Seconds of the searches and of the final runs."""
     rows = 0.9 * data.registry.find(name).n
-    fold_rows = rows * (1 - 1 / config.folds)
-    epochs = methods.epochs(config, name) / (4 if isinstance(config, Best) else 1)  # one sample a step is cheaper
-    steps = epochs * (config.trials * config.folds * fold_rows + rows) / methods.batch_size(name)
-    if isinstance(config, Best):
-        steps *= 1 + config.members / config.trials  # the mixture, and those of the folds
+    of_folds = config.folds * (1 - 1 / config.folds) * rows
+    finals = config.members * (rows + of_folds) if isinstance(config, Best) else rows
+    samples = 4 if isinstance(config, Best) else 1  # one sample a step is cheaper
+    steps_a_row = methods.epochs(config, name) / methods.batch_size(name) / samples
+    seconds_a_row = 1e-6 * MICROSECONDS_A_STEP[method][name in methods.LARGE] * steps_a_row
     questions = SECONDS_A_QUESTION * (config.trials - config.startup)
-    return config.splits * (1e-6 * MICROSECONDS_A_STEP[method] * steps + questions)
+    search = config.trials * of_folds * seconds_a_row + questions
+    return config.splits * search, config.splits * finals * seconds_a_row

@@ -115,7 +115,7 @@ def _log_likelihoods(run: Recorded, name: str) -> tuple[Mean, Mean, Mean]:
 
 
 def _three(value: Mean) -> str:
-    return f"{value.mean:.3f} ± {value.error:.3f}"
+    return f"{value.mean:.3f} ± {value.error:.3f}" if np.isfinite(value.mean) else str(value)
 
 
 def _how_far(run: Recorded) -> str:
@@ -182,5 +182,7 @@ def _better(run: Recorded, name: str, metric: str) -> str:
 
 
 def _mean(run: Recorded, method: str, name: str, metric: str) -> str:
+    """MC-Dropout has a mask for every example, so no joint sample."""
     ours = values(run, method, name, metric)
-    return "–" if ours is None else str(mean(ours))
+    none = ours is None or (method == "mc-dropout" and metric == "joint_log_likelihood")
+    return "–" if none else str(mean(ours))
