@@ -184,5 +184,6 @@ def _better(run: Recorded, name: str, metric: str) -> str:
 def _mean(run: Recorded, method: str, name: str, metric: str) -> str:
     """MC-Dropout has a mask for every example, so no joint sample."""
     ours = values(run, method, name, metric)
-    none = ours is None or (method == "mc-dropout" and metric == "joint_log_likelihood")
-    return "–" if none else str(mean(ours))
+    if ours is None or (method == "mc-dropout" and metric == "joint_log_likelihood"):
+        return "–"
+    return str(mean(ours))
