@@ -241,7 +241,7 @@ class TestComparison:
         made = Recorded("paper", "best", {"config": preset("paper", "best").as_dict()}, {"vadam-boston": cell})
         cell["mixture"] = {metric: [1.0, 1.0] for metric in comparison.METRICS}
         (row,) = table._best(made).rows
-        assert (row[2], row[-1]) == ("diverged", "mixture")
+        assert (row[3], row[-1]) == ("diverged", "mixture")
 
 
 def recorded(cells: dict[str, dict]) -> Recorded:

@@ -104,7 +104,7 @@ def test_table(tmp_path: Path) -> None:
     run(UCI, config, tmp_path)
     (table,) = UCI.part("table").more_tables(read_results(tmp_path, UCI))
     assert [row[0] for row in table.rows] == ["Boston", "Yacht"]
-    assert table.rows[0][1] == "-2.402 ± 0.042"
+    assert [row[1:3] for row in table.rows] == [("-2.402 ± 0.042", "-1.72"), ("-1.250 ± 0.015", "-1.06")]
     assert UCI.part("plot").figures(read_results(tmp_path, UCI)) == {}
     (note,) = UCI.notes(read_results(tmp_path, UCI))
     assert note.startswith("Ahead of converged MC-Dropout, of 2 sets: one posterior on ")
