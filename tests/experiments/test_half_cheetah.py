@@ -24,7 +24,6 @@ from vadam.experiments.rl.explore import Explore
 from vadam.experiments.rl.methods import table_3
 from vadam.experiments.rl.trial import Trial
 from vadam.experiments.work import Work
-from vadam.integrations.mujoco import quiet
 from vadam.optim.tracing import is_arithmetic
 
 EXPERIMENT = find("half-cheetah")
@@ -329,8 +328,7 @@ def test_the_pose_is_found_again_from_the_limbs() -> None:
     from vadam.experiments.half_cheetah.film import limbs_of
     from vadam.experiments.half_cheetah.render import pose
 
-    with quiet():
-        environment = SMALL.make_environment().unwrapped
+    environment = SMALL.make_environment().unwrapped
     rng = np.random.default_rng(0)
     for _ in range(5):
         environment.data.qpos[:] = rng.uniform(-1, 1, 9)
@@ -371,8 +369,7 @@ def test_film_of_a_standing_cheetah() -> None:
         def predict(self, observation: np.ndarray, deterministic: bool) -> tuple[np.ndarray, None]:
             return np.zeros(6, dtype=np.float32), None
 
-    with quiet():
-        environment = replace(SMALL, episode_steps=60).make_environment()
+    environment = replace(SMALL, episode_steps=60).make_environment()
     strip = film(Still(), environment, 60, seed=0)
     frames = np.asarray(strip["frames"])
     assert frames.shape == (12, 8, 4)

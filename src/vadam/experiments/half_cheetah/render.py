@@ -64,16 +64,16 @@ def main() -> None:
 
     from vadam.integrations.mujoco import quiet
 
-    with quiet():
-        environment: Any = gymnasium.make("HalfCheetah-v5").unwrapped
-        renderer = mujoco.Renderer(environment.model, HEIGHT, WIDTH)
-        camera = mujoco.MjvCamera()
-        camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, environment.model.body("torso").id
-        camera.distance, camera.azimuth, camera.elevation = 2.3, 90, -8
-        for limbs in json.load(sys.stdin):
-            pose(environment, np.asarray(limbs, dtype=float))
-            renderer.update_scene(environment.data, camera=camera)
-            sys.stdout.buffer.write(renderer.render().tobytes())
+    quiet()
+    environment: Any = gymnasium.make("HalfCheetah-v5").unwrapped
+    renderer = mujoco.Renderer(environment.model, HEIGHT, WIDTH)
+    camera = mujoco.MjvCamera()
+    camera.type, camera.trackbodyid = mujoco.mjtCamera.mjCAMERA_TRACKING, environment.model.body("torso").id
+    camera.distance, camera.azimuth, camera.elevation = 2.3, 90, -8
+    for limbs in json.load(sys.stdin):
+        pose(environment, np.asarray(limbs, dtype=float))
+        renderer.update_scene(environment.data, camera=camera)
+        sys.stdout.buffer.write(renderer.render().tobytes())
 
 
 if __name__ == "__main__":
