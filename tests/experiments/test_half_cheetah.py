@@ -83,17 +83,18 @@ def test_a_trial_is_that_of_its_protocol(protocol: str) -> None:
     assert model.critic.optimizer.param_groups[0]["lr"] == 1e-3
     actor = [layer for layer in model.actor.modules() if isinstance(layer, torch.nn.Linear)]
     q = model.critic.q_networks[0]
-    hidden = {"actor": actor[1].weight, "critic": q.second.weight}
-    fan_in = 400**-0.5 / 3**0.5
-    for name, weight in hidden.items():
+    hidden = {"actor": (actor[1].weight, 400), "critic": (q.second.weight, 406), "action": (q.action.weight, 406)}
+    for name, (weight, inputs) in hidden.items():
         cut = 0.8796  # of a normal's deviation is left between ± 2 of them
-        wanted = {"actor": 0.3, "critic": 0.02 * cut}[name] if authors else fan_in
-        assert float(weight.detach().std()) == pytest.approx(wanted, rel=0.02)
+        wanted = (0.3 if name == "actor" else 0.02 * cut) if authors else (3 * inputs) ** -0.5
+        assert float(weight.detach().std()) == pytest.approx(wanted, rel=0.03)
     for last in (actor[-1], q.out):
         assert 0.0025 < float(last.weight.detach().abs().max()) <= 0.003
     if authors:
         assert all(float((layer.bias.detach() - 0.1).abs().max()) < 1e-7 for layer in actor)
         assert not any(layer.bias.any() for layer in (q.first, q.second, q.out))
+    else:
+        assert all(float(p.detach().abs().max()) <= 406**-0.5 for p in (*q.second.parameters(), q.action.weight))
     one.advance(40)
     assert model.replay_buffer.dones[:40].flatten().nonzero()[0].tolist() == [19, 39]  # time runs out
     ends = model.replay_buffer._get_samples(np.array([18, 19])).dones.flatten().tolist()
