@@ -1,6 +1,8 @@
 """Trials of reinforcement learning: stopped and resumed, Explore against autograd, order, film, what the ledger may say."""
 
+import re
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -16,10 +18,12 @@ from scipy import stats
 from experiments.resuming import assert_goes_on_as_if_never_stopped
 from vadam.experiments import find
 from vadam.experiments.contract import ExperimentError
+from vadam.experiments.evidence import welch
 from vadam.experiments.half_cheetah import plot, table
+from vadam.experiments.half_cheetah.film import film, limbs_of, on_its_back
 from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl import cells, explore_rule, reading
+from vadam.experiments.results import Recorded, Results, read_results
+from vadam.experiments.rl import cells, explore_rule, judging, reading
 from vadam.experiments.rl.explore import Explore
 from vadam.experiments.rl.methods import table_3
 from vadam.experiments.rl.trial import Trial
@@ -318,6 +322,37 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
             assert text in note
 
 
+def test_the_page_has_the_recorded_numbers() -> None:
+    """docs/reinforcement-learning.md against the rows and the shipped runs."""
+    root = Path(__file__).parents[2]
+    page = " ".join((root / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
+    results = read_results(root / "results", EXPERIMENT)
+    if "authors" not in results:
+        pytest.skip("half-cheetah is not recorded here")
+    found = {method: reading.trials(results["authors"], method) for method in reading.NAMES}
+    speeds = {method: [reading.speed(t, table.UNTIL) for t in some] for method, some in found.items()}
+    for method, name in reading.NAMES.items():
+        assert f"{name} {np.mean(speeds[method]):.0f} ± {stats.sem(speeds[method]):.0f}" in page
+    gaps = {pair: welch(*(speeds[method] for method in pair)) for pair in permutations(speeds, 2)}
+    clear = {pair: gap for pair, gap in gaps.items() if gap.low > 0}
+    assert set(clear) == {("adam-explore", "adam-plain"), ("vadagrad", "adam-plain")}
+    for (first, second), gap in clear.items():
+        assert (
+            f"{reading.NAMES[first]} − {reading.NAMES[second]}, {judging.told(gap).removesuffix(', above zero')}"
+            in page
+        )
+    assert judging.told(gaps["vadam", "adam-explore"]).removesuffix(", undecided") in page
+    for text in re.findall(r"−?\d+ \[[^]]*\]", table.notes(Results())[0]):
+        assert text in page
+    fallen = [method for method, some in found.items() for t in some if on_its_back(t["film"]["frames"])]
+    assert f"{len(fallen)} of {sum(map(len, found.values()))} cheetahs" in page
+    assert [fallen.count(m) for m in ("adam-plain", "sgd-plain", "sgd-explore", "vadam")] == [3, 3, 2, 1]
+    assert all(min(t["sigma_min"]) > 0.0093 and f"{t['sigma'][-1]:.4f}" == "0.0100" for t in found["vadam"])
+    assert f"{np.mean([t['sigma'][-1] for t in found['vadagrad']]):.4f}" == "0.0099"
+    assert f"{min(t['sigma_min'][-1] for t in found['vadagrad']):.4f}" == "0.0006"
+    assert {s for t in found["sgd-explore"] for name in ("sigma_min", "sigma_max") for s in t[name]} == {0.01}
+
+
 def test_notes_on_what_was_recorded() -> None:
     """Their numbers are those of the rows: how large the noise is at the end, and who lies on its back."""
     standing = {"return": 900.0, "frames": np.tile([0.0, 0.1, 0.0, 0.1], (2, 8, 1)).tolist(), "radii": [0.05] * 8}
@@ -327,7 +362,7 @@ def test_notes_on_what_was_recorded() -> None:
         "return": 100.0,
         "frames": [[limbs[1], *limbs[:1], *limbs[:6]] for limbs in standing["frames"]],
     }
-    results = recorded(vadam=[trial(0, 1) | {"film": film} for film in (standing, fallen, fallen)])
+    results = recorded(vadam=[trial(0, 1) | {"film": strip} for strip in (standing, fallen, fallen)])
     _, exploration, falls = table.notes(results)
     assert "Vadam 0.01 (0.01). As far as this goes, exploration is noise of nearly constant size" in exploration
     assert falls.startswith("In the strips of film 2 of 3 cheetahs are on their backs")
@@ -410,7 +445,6 @@ def test_the_pose_is_found_again_from_the_limbs() -> None:
     """Any pose, from the segments alone: within the turns that tell angles apart."""
     import mujoco
 
-    from vadam.experiments.half_cheetah.film import limbs_of
     from vadam.experiments.half_cheetah.render import pose
 
     environment = SMALL.make_environment().unwrapped
@@ -448,7 +482,6 @@ def test_the_furthest_record_of_a_trial_counts() -> None:
 
 def test_film_of_a_standing_cheetah() -> None:
     """At rest the torso of one metre is level, 0.7 m above the ground, and all eight limbs are there."""
-    from vadam.experiments.half_cheetah.film import film, on_its_back
 
     class Still:
         def predict(self, observation: np.ndarray, deterministic: bool) -> tuple[np.ndarray, None]:
