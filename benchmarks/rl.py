@@ -22,7 +22,6 @@ from stable_baselines3 import DDPG
 
 import vadam
 from benchmarks.timing import write
-from vadam.integrations.mujoco import quiet
 from vadam.integrations.sb3 import ParameterNoiseDDPG
 
 BAR = 1.15
@@ -61,8 +60,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "rl.json")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    with quiet():
-        running = models(options.environment)
+    running = models(options.environment)
     for model in running.values():
         model.learn(WARM_UP)
     steps: dict[str, list[float]] = {name: [] for name in running}

@@ -1,7 +1,10 @@
 """The mountain car: trials that keep their noise for an episode go on as if never stopped; what the ledger may say."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
@@ -10,7 +13,9 @@ from experiments.resuming import assert_goes_on_as_if_never_stopped
 from vadam.experiments import find
 from vadam.experiments.ledger import Verdict, entries
 from vadam.experiments.mountain_car.run import methods
-from vadam.experiments.results import Recorded, Results
+from vadam.experiments.mountain_car.table import arrived
+from vadam.experiments.results import Recorded, Results, read_results
+from vadam.experiments.rl.reading import trials
 
 EXPERIMENT = find("mountain-car")
 SMALL = replace(
@@ -43,6 +48,29 @@ def verdict(**arrivals: list[int]) -> Verdict:
     }
     results = Results({"text": Recorded("quick", "text", {"config": {}}, found)})
     return next(entry.evidence.verdict for entry in entries(EXPERIMENT, results) if entry.claim.id == "rl-richer")
+
+
+def test_the_page_has_the_recorded_numbers() -> None:
+    """docs/reinforcement-learning.md, and the README's last deviation, against the rows."""
+    root = Path(__file__).parents[2]
+    results = read_results(root / "results", EXPERIMENT)
+    if "text" not in results:
+        pytest.skip("mountain-car is not recorded here")
+    page = " ".join((root / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
+    counts = {method: arrived(results["text"], method) for method in SMALL.methods}
+    reached = {method: f"in {sum(n > 0 for n in found)} of {len(found)}" for method, found in counts.items()}
+    lasting = {method: f"{np.mean(counts[method]):.1f} times" for method in ("vadam-episode", "adam-correlated-noise")}
+    assert f"{reached['vadam-episode']} trials, {lasting['vadam-episode']} in each" in page
+    assert f"{reached['adam-correlated-noise']} too, {lasting['adam-correlated-noise']}" in page
+    assert all(
+        reached[m] == "in 0 of 5" and reached[m] in page for m in ("vadam-step", "adam-action-noise", "adam-plain")
+    )
+    (entry,) = entries(EXPERIMENT, results)
+    assert f"is *{entry.evidence.verdict}*" in page
+    for p in re.findall(r"p = [\d.]*\d", entry.evidence.text):
+        assert p in page
+    learned = [m for m in SMALL.methods for trial in trials(results["text"], m) if trial["mean"][-1] > 50]
+    assert learned == ["adam-correlated-noise"]
 
 
 def test_weights_must_beat_every_noise_on_actions() -> None:

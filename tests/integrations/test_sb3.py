@@ -86,6 +86,15 @@ def test_wrong_arguments_are_told() -> None:
             small("Pendulum-v1", wrong)
     with pytest.raises(ValueError, match="samples=2 in actor_optimizer_kwargs is not valid"):
         small("Pendulum-v1", vadam.Vadam, {"samples": 2})
+    for wrong in (1e-4, [("lr", 1e-4)], 0):
+        with pytest.raises(
+            TypeError, match=r"actor_optimizer_kwargs=.* is not valid: give .* by name, such as \{'lr': 1e-4\}"
+        ):
+            small("Pendulum-v1", vadam.Vadam, wrong)
+    with pytest.raises(
+        ValueError, match=r"actor_optimizer=LBFGS is not valid: .* choose one whose step\(\) needs no closure"
+    ):
+        small("Pendulum-v1", torch.optim.LBFGS)
 
 
 def test_what_is_left_out_of_vadams_arguments_is_the_papers() -> None:
@@ -96,6 +105,62 @@ def test_what_is_left_out_of_vadams_arguments_is_the_papers() -> None:
         1e4,
         1,
     )
+
+
+def test_without_a_generator_the_optimizer_has_its_own() -> None:
+    model = small("Pendulum-v1", vadam.Vadam, {"generator": None}, sample_every="episode")
+    model.learn(70)
+    assert model.actor.optimizer.generator is not None
+
+
+def test_arguments_given_to_load_are_checked_and_go_before_those_that_were_saved(tmp_path: Path) -> None:
+    model = small("Pendulum-v1", vadam.Vadam, {"sampling_precision": 100.0})
+    model.learn(70)
+    model.save(tmp_path / "model")
+    group = ParameterNoiseDDPG.load(
+        tmp_path / "model", actor_optimizer_kwargs={"lr": 3e-4}
+    ).actor.optimizer.param_groups[0]
+    assert (group["lr"], group["prior_precision"], group["sampling_precision"]) == (3e-4, 1e-8, 100.0)
+    for wrong, error in (
+        ({"sample_every": "minute"}, "sample_every='minute' is not valid"),
+        ({"policy_gradient": "max"}, "policy_gradient='max' is not valid"),
+        ({"actor_optimizer_kwargs": {"samples": 2}}, "samples=2 in actor_optimizer_kwargs"),
+        ({"actor_optimizer_kwargs": {"lr": -1.0}}, "lr=-1.0"),
+    ):
+        with pytest.raises(ValueError, match=error):
+            ParameterNoiseDDPG.load(tmp_path / "model", **wrong)
+
+
+@pytest.mark.parametrize("step", [30, 200])
+def test_a_checkpoint_keeps_the_noise_of_its_episode(step: int, tmp_path: Path) -> None:
+    """Made by a callback between action and update, in the middle of an episode and at its end: loaded, it acts as the model goes on."""
+
+    class Save(BaseCallback):
+        def _on_step(self) -> bool:
+            if self.num_timesteps == step:
+                self.model.save(tmp_path / "model")
+            return True
+
+    model = small(
+        "Pendulum-v1", vadam.Vadam, {"sampling_precision": 1.0}, sample_every="episode", learning_starts=10**6
+    )
+    model.learn(step + 5, callback=Save())
+    loaded = ParameterNoiseDDPG.load(tmp_path / "model", env=model.get_env(), force_reset=False, device="cpu")
+    model._last_obs = loaded._last_obs = np.ones((1, 3), dtype=np.float32)
+    np.testing.assert_array_equal(model._sample_action(0)[0], loaded._sample_action(0)[0])
+
+
+def test_callbacks_of_every_kind_are_called() -> None:
+    """An object, several, a function; the one that notices the ends of episodes is put before them."""
+
+    class Count(BaseCallback):
+        def _on_step(self) -> bool:
+            return True
+
+    one, two, seen = Count(), Count(), []
+    for callback in (one, [one, two], lambda known, _: bool(seen.append(known["dones"].shape)) or True, None):
+        small().learn(5, callback=callback)
+    assert (one.n_calls, two.n_calls, seen) == (10, 5, [(1,)] * 5)
 
 
 @pytest.mark.filterwarnings("ignore:.*recommend you to use a symmetric and normalized Box action space.*")
@@ -255,22 +320,42 @@ def test_an_interrupted_run_leaves_the_mean() -> None:
     assert torch.equal(weights(model), weights(calm))
 
 
-def test_quiet_in_a_folder_of_its_own(tmp_path: Path) -> None:
-    """In a fresh process: nothing is printed, nothing is left behind, no warning is raised."""
+@pytest.mark.parametrize("environment", ['"HalfCheetah-v5"', 'gymnasium.make("HalfCheetah-v5")'])
+def test_quiet_in_a_folder_of_its_own(environment: str, tmp_path: Path) -> None:
+    """In a fresh process, whoever makes the environment: nothing is printed, nothing is left behind, no warning is raised."""
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
-    program = """
-import torch
+    program = f"""
+import gymnasium, io, torch
 torch.set_num_threads(1)
 from vadam.integrations.sb3 import ParameterNoiseDDPG
-model = ParameterNoiseDDPG("MlpPolicy", "HalfCheetah-v5", policy_kwargs={"net_arch": [8, 8]}, device="cpu", buffer_size=1000)
+model = ParameterNoiseDDPG("MlpPolicy", {environment}, policy_kwargs={{"net_arch": [8, 8]}}, device="cpu", buffer_size=1000)
 model.learn(70)
+file = io.BytesIO()
+model.save(file)
+file.seek(0)
+ParameterNoiseDDPG.load(file, env=gymnasium.make("HalfCheetah-v5"), device="cpu").learn(5)
 """
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", program], cwd=tmp_path, env=environment, capture_output=True, text=True
-    )
+    done = _in_a_process(program, tmp_path)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
     assert not list(tmp_path.iterdir())
+
+
+def test_who_listens_to_mujoco_already_goes_on(tmp_path: Path) -> None:
+    pytest.importorskip("mujoco", reason="MuJoCo is not installed")
+    program = """
+import gymnasium, mujoco
+mujoco.set_mju_user_warning(lambda message: print("heard"))
+import vadam.integrations.sb3
+gymnasium.make("HalfCheetah-v5")
+"""
+    done = _in_a_process(program, tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "heard\n", "")
+
+
+def _in_a_process(program: str, folder: Path) -> subprocess.CompletedProcess:
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    command = [sys.executable, "-W", "error", "-c", program]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
 
 
 def test_an_unstable_simulation_leaves_no_log_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -286,8 +371,5 @@ def test_an_unstable_simulation_leaves_no_log_file(tmp_path: Path, monkeypatch: 
 
 def test_other_warnings_of_mujoco_are_heard() -> None:
     mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed")
-    from vadam.integrations.mujoco import quiet
-
-    with quiet(), pytest.warns(RuntimeWarning, match="MuJoCo: something else"):
+    with pytest.warns(RuntimeWarning, match="MuJoCo: something else"):
         mujoco.get_mju_user_warning()("something else")
-    assert mujoco.get_mju_user_warning() is None

@@ -8,6 +8,7 @@ from torch import Tensor
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
 pytest.importorskip("gymnasium", reason="Gymnasium is not installed")
 
+from stable_baselines3.common.callbacks import StopTrainingOnMaxEpisodes
 from stable_baselines3.common.noise import ActionNoise
 from stable_baselines3.common.torch_layers import FlattenExtractor
 
@@ -79,7 +80,7 @@ def by_hand(batch, mu, omega, mu_target, omega_target, theta):
     a_next = network(mu_target, s_next).tanh()
     target = r + goes_on * GAMMA * network(omega_target, torch.cat([s_next, a_next], 1))
     td = target - network(omega, torch.cat([s, a], 1))
-    grads_omega = torch.autograd.grad((td.detach() * 0 + td).square().mean(), omega)
+    grads_omega = torch.autograd.grad(td.square().mean(), omega)
     theta = [w.clone().requires_grad_() for w in theta]
 
     def policy_gradient(new_omega):
@@ -185,6 +186,46 @@ def test_a_reset_begins_an_episode() -> None:
     assert all(torch.equal(deviations[0], d) for d in deviations[:40])
     assert not torch.equal(deviations[39], deviations[40])
     assert all(torch.equal(deviations[40], d) for d in deviations[40:])
+
+
+def test_an_episode_at_whose_end_a_callback_stops_has_ended() -> None:
+    """SB3 leaves before it stores the last transition; what comes after it is another episode all the same."""
+    model = model_in_float64(sample_every="episode", learning_starts=10**6)
+    watched = Watched(model)
+    model.learn(1000, callback=StopTrainingOnMaxEpisodes(max_episodes=1))
+    model.learn(20, reset_num_timesteps=False)
+    deviations = [weights[0] for weights in watched.acting]
+    assert all(torch.equal(deviations[0], d) for d in deviations[:200])
+    assert not torch.equal(deviations[199], deviations[200])
+    assert all(torch.equal(deviations[200], d) for d in deviations[200:])
+
+
+def test_a_seed_is_that_of_the_noise_from_then_on() -> None:
+    """Also in the middle of an episode that keeps its noise."""
+    model = model_in_float64(sample_every="episode", learning_starts=10**6)
+    watched = Watched(model)
+    model.learn(10)
+    for seed in (7, 8, 7):
+        model.set_random_seed(seed)
+        model.learn(10, reset_num_timesteps=False)
+    before, seven, eight, again = ([weights[0] for weights in watched.acting[k : k + 10]] for k in (0, 10, 20, 30))
+    assert all(torch.equal(seven[0], d) for d in [*seven, *again])
+    assert not torch.equal(before[0], seven[0])
+    assert not torch.equal(seven[0], eight[0])
+
+
+def test_updates_after_the_end_of_an_episode_take_its_noise() -> None:
+    """Several updates follow every time step: the noise changes with the first action of the next episode, not before."""
+    model = model_in_float64(sample_every="episode", gradient_steps=3, learning_starts=195)
+    watched = Watched(model)
+    model.learn(201)
+    mu, sigma = copies(model.actor_target)[0], 1e-1  # of c = 100; what is learned in six steps is small beside it
+    noise = [(weights[0] - mu) / sigma for weights in (*watched.acting, *watched.learning)]
+    acting, learning = noise[:201], noise[201:]
+    last, next_one = learning[-6:-3], learning[-3:]
+    torch.testing.assert_close(torch.stack(last), acting[199].expand(3, *mu.shape), atol=0.5, rtol=0)
+    torch.testing.assert_close(torch.stack(next_one), acting[200].expand(3, *mu.shape), atol=0.5, rtol=0)
+    assert float((acting[199] - acting[200]).abs().max()) > 1.5
 
 
 def test_one_sample_an_episode_follows_the_mean() -> None:

@@ -4,29 +4,22 @@ By default MuJoCo prints every warning of its compiler and appends it to ``MUJOC
 """
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 KNOWN = ("'settotalmass' is deprecated",)
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Inside, MuJoCo writes no log file: what it warns of becomes a Python warning, unless it is known and harmless.
+def quiet() -> None:
+    """From now on MuJoCo writes no log file: what it warns of becomes a Python warning, unless it is known and harmless.
 
-    It is for this process. With a ``SubprocVecEnv``, enter it in the function that makes the environment, which its process calls.
+    A handler that somebody has set stays. It is for this process: with a ``SubprocVecEnv``, call it in the function that makes the
+    environment.
     """
     try:
         import mujoco
-    except ImportError:  # there is nothing to be quiet about
-        yield
+    except Exception:  # without a MuJoCo that works there is nothing to be quiet about
         return
-    before = mujoco.get_mju_user_warning()
-    mujoco.set_mju_user_warning(_tell)
-    try:
-        yield
-    finally:
-        mujoco.set_mju_user_warning(before)
+    if mujoco.get_mju_user_warning() is None:
+        mujoco.set_mju_user_warning(_tell)
 
 
 def _tell(message: str | bytes) -> None:

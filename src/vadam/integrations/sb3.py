@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -11,8 +12,9 @@ from torch.nn.functional import mse_loss
 
 try:
     from stable_baselines3 import DDPG
+    from stable_baselines3.common.callbacks import BaseCallback, ConvertCallback
     from stable_baselines3.common.noise import ActionNoise
-    from stable_baselines3.common.type_aliases import GymEnv, ReplayBufferSamples, Schedule
+    from stable_baselines3.common.type_aliases import GymEnv, MaybeCallback, ReplayBufferSamples, Schedule
     from stable_baselines3.common.utils import polyak_update
     from stable_baselines3.td3.policies import TD3Policy
 except ImportError as error:
@@ -22,6 +24,9 @@ from vadam.integrations.mujoco import quiet
 from vadam.optim import Vadam
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.native import available
+from vadam.optim.noise import draw_seed
+
+quiet()
 
 TABLE_3 = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
 """The paper's Vadam: λ = 1e-8, c = 10000, N = 1."""
@@ -41,8 +46,8 @@ class ParameterNoiseDDPG(DDPG):
             ω̃ ← (1 − τ) ω̃ + τ ω,  μ̃ ← (1 − τ) μ̃ + τ μ           the target policy follows the mean
 
     ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` see the mean, whenever they are called, and after
-    ``learn`` or ``load`` so does a call of ``model.policy`` or ``model.actor``. Only a callback that reads the actor's parameters one by
-    one finds the sample there: call ``model.actor.optimizer.eval()`` first.
+    ``learn`` or ``load`` so does a call of ``model.policy`` or ``model.actor``. Only a callback that goes to the actor's parameters one by
+    one finds the sample there, and what it writes is lost when the mean comes back: call ``model.actor.optimizer.eval()`` first.
     Any optimizer of the family will do, and any of torch's, which then explores only by ``action_noise``.
 
     Args:
@@ -76,33 +81,42 @@ class ParameterNoiseDDPG(DDPG):
         _init_setup_model: bool = True,
         **others: Any,
     ) -> None:
-        _one_of("sample_every", sample_every, ("step", "episode"))
-        _one_of("policy_gradient", policy_gradient, ("mean", "sum"))
-        _check_optimizer(actor_optimizer, actor_optimizer_kwargs or {})
-        table_3 = TABLE_3 if issubclass(actor_optimizer, Vadam) else {}
         self.actor_optimizer = actor_optimizer
-        self.actor_optimizer_kwargs = {**table_3, **(actor_optimizer_kwargs or {})}
+        self.actor_optimizer_kwargs = {} if actor_optimizer_kwargs is None else actor_optimizer_kwargs
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
-        self._noise: Tensor | None = None  # the state from which the optimizer's generator draws the sample that acts
-        self._holds_sample = self._episode_ended = False
-        with quiet():
-            super().__init__(
-                policy,
-                env,
-                learning_rate,
-                learning_starts=learning_starts,
-                batch_size=batch_size,
-                tau=tau,
-                policy_kwargs={**_networks(policy_kwargs or {}), **(policy_kwargs or {})},
-                _init_setup_model=_init_setup_model,
-                **others,
-            )
+        self._episode_seed: int | None = None  # of the noise that lasts for an episode
+        self._episode_ended = False
+        super().__init__(
+            policy,
+            env,
+            learning_rate,
+            learning_starts=learning_starts,
+            batch_size=batch_size,
+            tau=tau,
+            policy_kwargs={**_networks(policy_kwargs or {}), **(policy_kwargs or {})},
+            _init_setup_model=_init_setup_model,
+            **others,
+        )
+
+    @classmethod
+    def load(cls, *args: Any, **kwargs: Any) -> ParameterNoiseDDPG:
+        """As SB3's; ``actor_optimizer_kwargs`` are those of the constructor, and go before the values that the optimizer was saved with."""
+        model = super().load(*args, **kwargs)
+        given = kwargs.get("actor_optimizer_kwargs", {})
+        for group in model.actor.optimizer.param_groups:
+            group.update({name: value for name, value in given.items() if name in group})
+        return model
 
     def _setup_model(self) -> None:
+        _one_of("sample_every", self.sample_every, ("step", "episode"))
+        _one_of("policy_gradient", self.policy_gradient, ("mean", "sum"))
+        _check_optimizer(self.actor_optimizer, self.actor_optimizer_kwargs)
         super()._setup_model()
-        arguments = dict(self.actor_optimizer_kwargs)
+        table_3 = TABLE_3 if issubclass(self.actor_optimizer, Vadam) else {}
+        arguments = {**table_3, **self.actor_optimizer_kwargs}
         if issubclass(self.actor_optimizer, VariationalOptimizer):
-            arguments.setdefault("generator", torch.Generator().manual_seed(int(torch.randint(1 << 62, ()))))
+            if arguments.get("generator") is None:
+                arguments["generator"] = torch.Generator().manual_seed(draw_seed(None))
             arguments.setdefault("compile", available())
         self.actor.optimizer = self.actor_optimizer(self.actor.parameters(), **arguments)
         pairs = ((self.critic, self.critic_target), (self.actor, self.actor_target))
@@ -122,8 +136,9 @@ class ParameterNoiseDDPG(DDPG):
         """Seeds the samples of the weights, too."""
         super().set_random_seed(seed)
         exists = getattr(self, "actor", None) is not None  # not yet, when the algorithm is made
-        if seed is not None and exists and self._sampler is not None and self._sampler.generator is not None:
-            self._sampler.generator.manual_seed(seed)
+        if seed is not None and exists and self._sampler is not None:
+            self._generator.manual_seed(seed)
+            self._episode_seed = None
 
     @property
     def _sampler(self) -> VariationalOptimizer | None:
@@ -131,12 +146,20 @@ class ParameterNoiseDDPG(DDPG):
         optimizer = self.actor.optimizer
         return optimizer if isinstance(optimizer, VariationalOptimizer) else None
 
+    @property
+    def _generator(self) -> torch.Generator:
+        """From which the actor's optimizer draws."""
+        generator: torch.Generator = self.actor.optimizer.generator  # type: ignore[attr-defined]
+        return generator
+
     # Acting ------------------------------------------------------------------------------------------------------------------
 
     def _sample_action(
         self, learning_starts: int, action_noise: ActionNoise | None = None, n_envs: int = 1
     ) -> tuple[np.ndarray, np.ndarray]:
-        self._hold_sample(fresh=self.sample_every == "step" or self._episode_ended)
+        if self._episode_ended:
+            self._episode_seed = None
+        self._draw_sample()
         observation, _ = self.policy.obs_to_tensor(self._last_obs)  # type: ignore[arg-type]
         with torch.no_grad():  # forward, not a call: that would return to the mean
             scaled = self.actor.forward(observation).cpu().numpy()  # type: ignore[arg-type]
@@ -145,48 +168,38 @@ class ParameterNoiseDDPG(DDPG):
             scaled = np.clip(scaled + action_noise(), -1, 1)
         return self.policy.unscale_action(scaled), scaled
 
-    def _hold_sample(self, *, fresh: bool) -> None:
+    def _draw_sample(self) -> None:
         """From here to the optimizer's step the actor holds the weights that act, unless somebody asks for the mean."""
         if self._sampler is None:
             return
-        if self._holds_sample and not fresh:
-            self._sampler.train()
-            return
-        if self._holds_sample:
-            self._drop_sample()
-        assert self._sampler.generator is not None
-        if fresh or self._noise is None:
-            self._noise = self._sampler.generator.get_state()
-        self._sampler.generator.set_state(self._noise)
+        self._drop_sample()
+        if self.sample_every == "episode":
+            if self._episode_seed is None:
+                self._episode_seed = draw_seed(self._generator)
+            self._generator.manual_seed(self._episode_seed)
         self._sampler.train()
-        self._holds_sample = True
 
     def _drop_sample(self) -> None:
         if self._sampler is not None:
             self._sampler.eval()
             self._sampler.zero_grad()
-        self._holds_sample = False
-
-    def _store_transition(self, *args: Any) -> None:
-        super()._store_transition(*args)
-        dones = args[4]
-        self._episode_ended = bool(dones.any())
 
     # Learning ----------------------------------------------------------------------------------------------------------------
 
     def learn(self, *args: Any, **kwargs: Any) -> ParameterNoiseDDPG:
-        with quiet():
-            try:
-                return super().learn(*args, **kwargs)
-            finally:
-                self._drop_sample()
-                self.policy.set_training_mode(False)  # a call of the network is then the mean's, too
+        try:
+            return super().learn(*args, **kwargs)
+        finally:
+            self._drop_sample()
+            self.policy.set_training_mode(False)  # a call of the network is then the mean's, too
 
-    def _setup_learn(self, total_timesteps: int, *args: Any, **kwargs: Any) -> Any:
+    def _setup_learn(self, total_timesteps: int, callback: MaybeCallback = None, *args: Any, **kwargs: Any) -> Any:
         was_acting = self._last_obs
-        ready = super()._setup_learn(total_timesteps, *args, **kwargs)
-        if self._last_obs is not was_acting:  # the environments were reset: an episode begins
-            self._noise, self._holds_sample, self._episode_ended = None, False, False
+        single = callback if isinstance(callback, BaseCallback) else ConvertCallback(callback)  # type: ignore[arg-type]
+        callbacks = [_EndsOfEpisodes(), *(callback if isinstance(callback, list) else [single])]
+        ready = super()._setup_learn(total_timesteps, callbacks, *args, **kwargs)
+        if self._last_obs is not was_acting:  # the environments were reset
+            self._episode_ended = True
         return ready
 
     def train(self, gradient_steps: int, batch_size: int = 64) -> None:
@@ -195,7 +208,7 @@ class ParameterNoiseDDPG(DDPG):
         losses: list[tuple[Tensor, Tensor]] = []
         for step in range(gradient_steps):
             if step > 0:
-                self._hold_sample(fresh=self.sample_every == "step")
+                self._draw_sample()
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)  # type: ignore[union-attr]
             losses.append((self._update_critic(batch), self._update_actor(batch)))
             self._update_targets()
@@ -223,7 +236,6 @@ class ParameterNoiseDDPG(DDPG):
         loss = -(q.mean() if self.policy_gradient == "mean" else q.sum())
         loss.backward(inputs=[p for group in self.actor.optimizer.param_groups for p in group["params"]])
         self.actor.optimizer.step()
-        self._holds_sample = False
         return loss.detach()
 
     @torch.no_grad()
@@ -233,7 +245,15 @@ class ParameterNoiseDDPG(DDPG):
         polyak_update(self.actor_batch_norm_stats, self.actor_batch_norm_stats_target, 1.0)
 
     def _excluded_save_params(self) -> list[str]:
-        return [*super()._excluded_save_params(), "_noise", "_followed", "_following"]
+        return [*super()._excluded_save_params(), "_followed", "_following"]
+
+
+class _EndsOfEpisodes(BaseCallback):
+    """The first callback: those after it may save, stop or raise before SB3 has stored an episode's last transition."""
+
+    def _on_step(self) -> bool:
+        self.model._episode_ended = bool(self.locals["dones"].any())  # type: ignore[attr-defined]
+        return True
 
 
 def _networks(given: dict[str, Any]) -> dict[str, Any]:
@@ -242,11 +262,21 @@ def _networks(given: dict[str, Any]) -> dict[str, Any]:
     return {"net_arch": [400, 300], **adam}
 
 
-def _check_optimizer(optimizer: Any, arguments: dict[str, Any]) -> None:
+def _check_optimizer(optimizer: Any, arguments: Any) -> None:
     if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
         raise TypeError(
             f"actor_optimizer={optimizer!r} is not valid: give a class, such as vadam.Vadam or torch.optim.Adam; "
             "the critic's rate is learning_rate, the actor's is in actor_optimizer_kwargs"
+        )
+    closure = signature(optimizer.step).parameters.get("closure")
+    if closure is not None and closure.default is closure.empty:
+        raise ValueError(
+            f"actor_optimizer={optimizer.__name__} is not valid: it evaluates the loss again and again, but a policy gradient is "
+            "taken once, at the weights that acted: choose one whose step() needs no closure, such as vadam.Vadam or torch.optim.Adam"
+        )
+    if not isinstance(arguments, dict):
+        raise TypeError(
+            f"actor_optimizer_kwargs={arguments!r} is not valid: give the optimizer's arguments by name, such as {{'lr': 1e-4}}"
         )
     if arguments.get("samples", 1) != 1:
         raise ValueError(

@@ -25,6 +25,12 @@ def film(model: Any, environment: Any, steps: int, seed: int) -> dict[str, Any]:
     return {"return": total, "distance": distance, "radii": radii, "frames": np.round(frames, 3).tolist()}
 
 
+def on_its_back(frames: Any) -> bool:
+    """Whether the feet are above the torso in most frames; the limbs are torso, head, and two legs of three."""
+    heights = np.asarray(frames, dtype=float)[:, :, [1, 3]].mean(2)
+    return bool(np.median(heights[:, 2:].mean(1) - heights[:, 0]) > 0)
+
+
 def _capsules(model: Any) -> tuple[list[int], list[float]]:
     import mujoco
 

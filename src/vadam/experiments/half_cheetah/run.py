@@ -6,13 +6,11 @@ from vadam.experiments.half_cheetah.config import Config
 from vadam.experiments.half_cheetah.film import film
 from vadam.experiments.rl.cells import cells, trained
 from vadam.experiments.work import Work
-from vadam.integrations.mujoco import quiet
 
 __all__ = ["cells", "run_cell"]
 
 
 def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     trial = trained(config, key, work)
-    with quiet():
-        strip = film(trial.model, config.make_environment(), config.episode_steps, seed=0)
+    strip = film(trial.model, config.make_environment(), config.episode_steps, seed=0)
     return trial.curve.summary() | {"film": strip}

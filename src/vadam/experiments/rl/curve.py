@@ -30,13 +30,14 @@ def precisions(optimizer: torch.optim.Optimizer) -> Tensor | None:
 
 
 def spread(now: Tensor | None, before: Tensor | None) -> dict[str, float]:
-    """The mean σ, its extremes, and the share of weights whose variance has grown since the point before."""
+    """The mean σ, its extremes, and the shares of weights whose variance has grown, or shrunk, since the point before."""
     if now is None:
         return {}
     sigma = now.rsqrt()
     numbers = {"sigma": sigma.mean(), "sigma_min": sigma.min(), "sigma_max": sigma.max()}
     if before is not None:
         numbers["grown"] = (now < before).float().mean()
+        numbers["shrunk"] = (now > before).float().mean()
     return {name: float(value) for name, value in numbers.items()}
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import ModuleType
-from typing import Any, Unpack, cast
+from typing import Any, Unpack
 
 from vadam.experiments.rl.explore_rule import rule
 from vadam.optim import checks
@@ -42,4 +41,4 @@ class Explore(Reparameterised):
 
     def _letters(self, group: Group) -> Letters:
         which = rule(adam=group["adam"], on_precision=group["on_precision"])
-        return Letters(cast(ModuleType, which), {}, {}, {"alpha": group["lr"], "alpha_v": group["lr_v"]})
+        return Letters(which, {}, {}, {"alpha": group["lr"], "alpha_v": group["lr_v"]})

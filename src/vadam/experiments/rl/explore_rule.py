@@ -17,7 +17,7 @@ A rule is one of the four choices: a loop over the weights has no branches.
 
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -92,6 +92,6 @@ class AdamExplore(_Explore):
 
 
 @cache
-def rule(*, adam: bool, on_precision: bool) -> SGDExplore | AdamExplore:
-    """The same object for the same choices, by which an optimizer knows its rule again."""
+def rule(*, adam: bool, on_precision: bool) -> Any:
+    """What a module of ``vadam.rules`` offers; the same object for the same choices, by which an optimizer knows its rule again."""
     return AdamExplore(on_precision) if adam else SGDExplore(on_precision)

@@ -33,8 +33,9 @@ def not_behind(gap: Interval, scale: float) -> bool:
     return gap.low > -MARGIN * scale
 
 
-def _side(gap: Interval) -> str:
-    return "above zero" if gap.low > 0 else "below zero" if gap.high < 0 else "undecided"
+def told(gap: Interval) -> str:
+    side = "above zero" if gap.low > 0 else "below zero" if gap.high < 0 else "undecided"
+    return f"{gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {side}".replace("-", "−")
 
 
 def main(results: Results) -> Recorded:
@@ -52,7 +53,8 @@ def compared(
 ) -> Callable[[Results], Evidence]:
     """Each of ``first`` against each of ``second``: what must hold of the difference of their means, Welch's 95 % interval.
 
-    A difference that five trials leave undecided supports nothing; the text says which are.
+    A difference that five trials leave undecided supports nothing; the text says which are. What trials show on their way is told
+    before they are there, except their last returns, which are those of the end only.
     """
 
     def judge(results: Results) -> Evidence:
@@ -61,12 +63,14 @@ def compared(
         parts, clear = [], True
         for a, b in [(a, b) for a in first for b in second if trials(run, a) and trials(run, b)]:
             reached = min(until, horizon(run, (a, b)))
+            if measure is final and reached < until:
+                continue
             ours, theirs = ([measure(trial, reached) for trial in trials(run, m)] for m in (a, b))
             gap = welch(ours, theirs)
             clear = clear and holds(gap, abs(float(np.mean(theirs))))
             parts.append(
                 f"{NAMES[a]} {np.mean(ours):.0f} ({len(ours)} trials), {NAMES[b]} {np.mean(theirs):.0f} ({len(theirs)}), "
-                f"difference {gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {_side(gap)}, {reached:,} steps"
+                f"difference {told(gap)}, {reached:,} steps"
             )
         text = f"{MEASURES[measure]}, 95 %: {'; '.join(parts)}." if parts else ""
         if lacking:
@@ -91,14 +95,23 @@ def never_grows(method: str, *, trials_needed: int, until: int) -> Callable[[Res
         run = main(results)
         found = trials(run, method)
         grown = max((max(x or 0.0 for x in trial["grown"]) for trial in found), default=0.0)
-        sigma = [trial["sigma"][-1] for trial in found]
-        text = (
-            f"Largest share of weights whose variance grew from one test to the next, over {len(found)} trials: {grown:.2g}; "
-            f"mean σ from {found[0]['sigma'][0]:.4g} to {np.mean(sigma):.4g}."
-            if found
-            else ""
-        )
+        text = _of_variances(found, grown) if found else ""
         lacking = missing(run, (method,), trials_needed, until)
         return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip()) if lacking else judged(grown == 0, text)
 
     return judge
+
+
+def _of_variances(found: list[dict[str, Any]], grown: float) -> str:
+    looks, every = len(found[0]["step"]) - 1, found[0]["step"][1] - found[0]["step"][0]
+    moved = [trial["shrunk"][-1] for trial in found if "shrunk" in trial]
+    return (
+        f"Looked at every {every:,} steps, {looks} times in each of {len(found)} trials: the largest share of weights whose variance had "
+        f"grown since the look before is {grown:.2g}. The mean σ goes from {found[0]['sigma'][0]:.4g} to "
+        f"{np.mean([trial['sigma'][-1] for trial in found]):.4g}, the smallest to {min(trial['sigma_min'][-1] for trial in found):.2g}"
+        + (
+            f"; at the last look {np.mean(moved):.0%} of the variances had shrunk since the one before."
+            if moved
+            else "."
+        )
+    )

@@ -63,12 +63,24 @@ class LillicrapPolicy(TD3Policy):
         return critic.to(self.device)
 
 
-@torch.no_grad()
-def _small_outputs(network: nn.Module) -> None:
+def _fan_in_actor(actor: Actor) -> None:
     """torch's own start, U(−1/√n, 1/√n) for n inputs, is that of Lillicrap et al.; only the last layer differs."""
-    last = [module for module in network.modules() if isinstance(module, nn.Linear)][-1]
-    last.weight.uniform_(-OUTPUT, OUTPUT)
-    last.bias.uniform_(-OUTPUT, OUTPUT)
+    _start(OUTPUT, *[module for module in actor.modules() if isinstance(module, nn.Linear)][-1].parameters())
+
+
+def _fan_in_critic(critic: LateActionCritic) -> None:
+    """The same; the inputs of the second layer are the first layer's outputs and the action."""
+    for q in critic.q_networks:
+        assert isinstance(q, LateActionQ)
+        inputs = q.second.in_features + q.action.in_features
+        _start(inputs**-0.5, *q.second.parameters(), *q.action.parameters())
+        _start(OUTPUT, *q.out.parameters())
+
+
+@torch.no_grad()
+def _start(bound: float, *parameters: Tensor) -> None:
+    for parameter in parameters:
+        parameter.uniform_(-bound, bound)
 
 
 @torch.no_grad()
@@ -96,6 +108,6 @@ def _authors_critic(critic: LateActionCritic) -> None:
 
 
 INITIALISATIONS: dict[str, dict[str, Callable[[Any], None]]] = {
-    "fan-in": {"actor": _small_outputs, "critic": _small_outputs},
+    "fan-in": {"actor": _fan_in_actor, "critic": _fan_in_critic},
     "authors": {"actor": _authors_actor, "critic": _authors_critic},
 }

@@ -19,7 +19,6 @@ from vadam.experiments.rl.curve import Curve, precisions, spread
 from vadam.experiments.rl.methods import Method
 from vadam.experiments.rl.networks import LillicrapPolicy
 from vadam.experiments.rl.testing import test_returns
-from vadam.integrations.mujoco import quiet
 from vadam.integrations.sb3 import ParameterNoiseDDPG
 
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
@@ -28,28 +27,27 @@ BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "t
 class Trial:
     def __init__(self, config: Config, method: Method, number: int) -> None:
         self.config, self.number = config, number
-        with quiet():
-            self.tests = [config.make_environment() for _ in range(config.test_episodes)]
-            self.model = ParameterNoiseDDPG(
-                LillicrapPolicy,
-                config.make_environment(),
-                method.optimizer,
-                method.arguments,
-                method.sample_every or config.sample_every,  # type: ignore[arg-type]
-                config.policy_gradient,  # type: ignore[arg-type]
-                config.critic_lr,
-                action_noise=self._action_noise(method),
-                learning_starts=config.batch_size,
-                batch_size=config.batch_size,
-                tau=config.tau,
-                gamma=config.gamma,
-                buffer_size=min(config.buffer_size, max(config.stretches)),
-                replay_buffer_kwargs={"handle_timeout_termination": config.bootstraps_at_time_limit},
-                policy_kwargs={"net_arch": list(config.hidden), "initialisation": config.initialisation},
-                seed=self._seed("start"),
-                device="cpu",
-                **config.schedule(),
-            )
+        self.tests = [config.make_environment() for _ in range(config.test_episodes)]
+        self.model = ParameterNoiseDDPG(
+            LillicrapPolicy,
+            config.make_environment(),
+            method.optimizer,
+            method.arguments,
+            method.sample_every or config.sample_every,  # type: ignore[arg-type]
+            config.policy_gradient,  # type: ignore[arg-type]
+            config.critic_lr,
+            action_noise=self._action_noise(method),
+            learning_starts=config.batch_size,
+            batch_size=config.batch_size,
+            tau=config.tau,
+            gamma=config.gamma,
+            buffer_size=min(config.buffer_size, max(config.stretches)),
+            replay_buffer_kwargs={"handle_timeout_termination": config.bootstraps_at_time_limit},
+            policy_kwargs={"net_arch": list(config.hidden), "initialisation": config.initialisation},
+            seed=self._seed("start"),
+            device="cpu",
+            **config.schedule(),
+        )
         self.model.set_logger(Logger(None, []))  # otherwise every block leaves a folder in the temporary files
         self.curve = Curve()
         self._precisions: Tensor | None = None
@@ -71,8 +69,7 @@ class Trial:
     def test(self) -> None:
         seeds = [self._seed("test", self.step, episode) for episode in range(len(self.tests))]
         now = precisions(self.model.actor.optimizer)
-        with quiet():
-            returns = test_returns(self.model, self.tests, seeds)
+        returns = test_returns(self.model, self.tests, seeds)
         self.curve.add(self.step, returns, spread(now, self._precisions))
         self._precisions = now
 
