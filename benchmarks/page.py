@@ -166,7 +166,8 @@ def table1_table(record: dict[str, Any]) -> str:
     parts = [part for part in next(iter(cells.values()))["hours"] if part not in ("whole", LOOP)]
     text = (
         "\n## Table 1\n\nA step of a network in its stack beside one of the authors' loop (of Vadam, for BBVI with BBVI's samples), in "
-        "microseconds of one thread; what the 30 points, 5 folds and 20 splits of a set take in processor hours; and where these go, in percent.\n"
+        "microseconds of one thread; what the 30 points, 5 folds and 20 splits of a set take in processor hours; and where these go, in "
+        "percent.\n"
     )
     text += head("", "step", "loop", "times faster", "hours", "loop, hours", *parts)
     for name, cell in cells.items():
