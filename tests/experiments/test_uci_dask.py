@@ -1,5 +1,6 @@
 """A sweep over a Dask cluster: a real scheduler and two workers, one of them killed, and the numbers of one process."""
 
+import errno
 import json
 import os
 import re
@@ -16,11 +17,12 @@ import pytest
 
 from vadam import data
 from vadam.experiments import ExperimentError, find
-from vadam.experiments.cluster import workers_of
+from vadam.experiments.cluster import _failures_in_words, workers_of
 from vadam.experiments.runner import run, run_folder
 from vadam.experiments.uci.config import Config, preset
 
 Client = pytest.importorskip("distributed").Client
+CancelledError = pytest.importorskip("distributed").CancelledError
 CommClosedError = pytest.importorskip("distributed.comm").CommClosedError
 
 UCI = find("uci")
@@ -131,10 +133,13 @@ def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: 
         pass
 
 
-def test_a_cluster_that_fails_is_told_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam.experiments.cluster._client", lambda scheduler: Cluster(b=1, c=1))
-    with (
-        pytest.raises(ExperimentError, match=r"has failed .*lost.* What is done is kept"),
-        workers_of(UCI, "dask", "tcp://a:1"),
-    ):
-        raise CommClosedError("lost")
+@pytest.mark.parametrize("error", [CommClosedError("lost"), OSError("Timed out: lost"), CancelledError("lost")])
+def test_a_cluster_that_fails_is_told_in_words(error: Exception) -> None:
+    told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. What is done is kept")
+    with told, _failures_in_words("tcp://a:1"):
+        raise error
+
+
+def test_a_full_disk_is_not_the_clusters() -> None:
+    with pytest.raises(OSError, match="No space left"), _failures_in_words("tcp://a:1"):
+        raise OSError(errno.ENOSPC, "No space left on device")

@@ -37,18 +37,24 @@ def workers_of(experiment: Experiment, backend: str, scheduler: str | None) -> I
                 f"A worker at {scheduler} has {max(threads.values())} threads: start workers with {start}."
             )
         import joblib
-        from distributed.comm import CommClosedError
 
-        from distributed import CancelledError, KilledWorker
+        with joblib.parallel_config(backend="dask"), _failures_in_words(scheduler):
+            yield max(2, len(threads))  # one alone would be this process
 
-        try:
-            with joblib.parallel_config(backend="dask"):
-                yield max(2, len(threads))  # one alone would be this process
-        except (CancelledError, CommClosedError, KilledWorker) as error:
-            raise ExperimentError(
-                f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). What is done is kept: "
-                "see to it, and go on with the same command."
-            ) from error
+
+@contextmanager
+def _failures_in_words(scheduler: str) -> Iterator[None]:
+    from distributed import CancelledError, KilledWorker
+
+    try:
+        yield
+    except (CancelledError, KilledWorker, OSError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # this machine's: a full disk, say
+            raise
+        raise ExperimentError(
+            f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). What is done is kept: "
+            "see to it, and go on with the same command."
+        ) from error
 
 
 def _client(scheduler: str) -> Any:
