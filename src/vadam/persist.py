@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as serialized
 from torch import Tensor
 
+from vadam import atomic
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 
 VERSION = 1
@@ -36,7 +36,6 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
     """Write the posterior, and a ``config`` of JSON values, to ``path``: completely, or not at all."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"save() writes a MeanFieldGaussian, FullGaussian or Mixture, not {type(posterior).__name__}")
-    path = Path(path)
     description, tensors = _packed(posterior)
     dtypes = sorted({str(value.dtype).removeprefix("torch.") for value in tensors.values()})
     try:
@@ -44,15 +43,7 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
     except (TypeError, ValueError) as error:
         raise ValueError(f"config must hold JSON values only (text, numbers, lists, dicts): {error}") from error
     content = serialized({name: _plain(value) for name, value in tensors.items()}, metadata={"vadam": header})
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    atomic.write_bytes(Path(path), content)
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Saved:
