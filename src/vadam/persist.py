@@ -78,10 +78,15 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
             _check_seal(content)
             return Saved(_unpacked(header, tensors), dict(header["config"]))
     except DAMAGE as error:
-        reason = error if type(error) is ValueError else repr(error)
-        raise ValueError(f"{str(path)!r} is damaged: {reason}") from error
+        raise damaged(path, error) from error
     fix = "upgrade vadam" if version > VERSION else "make it again"
     raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads version {VERSION}: {fix}")
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    """Return the error that refuses a file because of another one."""
+    reason = error if type(error) is ValueError else repr(error)
+    return ValueError(f"{str(path)!r} is damaged: {reason}")
 
 
 def sealed(content: bytes) -> bytes:
