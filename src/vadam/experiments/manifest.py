@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 
+import vadam
 from vadam.experiments import atomic
 from vadam.experiments.config import Config
 from vadam.experiments.store import Row
@@ -60,17 +61,22 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 @cache
 def commit() -> str | None:
-    """The commit of the source tree, ``+`` behind it where files are changed; None where it is not a git checkout."""
-    here = Path(__file__).parent
+    """Return the commit of the source tree, with ``+`` where files are changed; None outside vadam's own repository."""
+    package = Path(vadam.__file__).parent
     try:
-        head = _git(here, "rev-parse", "--short=12", "HEAD")
-        return head + ("+" if _git(here, "status", "--porcelain", "--", str(here.parent)) else "")
+        if _git(package, "ls-files", "--full-name", "__init__.py") != "src/vadam/__init__.py":
+            return None  # inside another repository, e.g. installed there or copied into it
+        head = _git(package, "rev-parse", "--short=12", "HEAD")
+        return head + ("+" if _git(package, "status", "--porcelain", "--", str(package)) else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, check=True, capture_output=True, text=True).stdout.strip()
+    """Return what git says of the repository around a folder, also inside a hook, which names another by GIT_DIR."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True, text=True).stdout.strip()
 
 
 def _versions() -> dict[str, str]:
