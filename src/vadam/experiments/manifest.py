@@ -18,9 +18,22 @@ import torch
 import vadam
 from vadam.experiments import atomic
 from vadam.experiments.config import Config
+from vadam.experiments.contract import ExperimentError
 from vadam.experiments.store import Row
 
 PACKAGES = ("vadam", "torch", "numpy", "scipy", "gymnasium", "mujoco", "stable-baselines3")
+
+FIELDS: dict[str, Any] = {
+    "preset": str,
+    "protocol": str,
+    "config": dict,
+    "config_hash": str,
+    "commit": str | None,
+    "versions": dict,
+    "seconds": int | float,
+    "cpu_seconds": int | float,
+}
+"""Fields that readers rely on, with their types."""
 
 
 def write_manifest(
@@ -52,10 +65,18 @@ def write_manifest(
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a run; None if there is none."""
     path = folder / "manifest.json"
     if not path.exists():
         return None
-    manifest: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        for field, kind in FIELDS.items():
+            if not isinstance(manifest[field], kind):
+                raise ValueError(f"{field} is {manifest[field]!r}")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise ExperimentError(f"{path} is damaged: {reason}. Delete it; the next run writes it again.") from error
     return manifest
 
 
