@@ -13,7 +13,7 @@ LAYERS = [
     {"report", "experiments", "estimators", "integrations"},
     {"ensemble", "optim", "exact", "baselines", "predict", "elbo", "data"},
     {"curvature", "metrics", "persist", "forward", "schedules"},
-    {"rules", "gaussian", "likelihoods", "counter", "compiling"},
+    {"rules", "gaussian", "likelihoods", "counter", "compiling", "atomic"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 # Inside a layer, who may use whom. Not listed: nobody. `experiments` uses `estimators` never, `optim` and `ensemble` never each other.

@@ -1,9 +1,11 @@
 """The little HTML that the page needs."""
 
 import base64
+import json
 import re
 from html import escape
 from importlib.resources import files
+from typing import Any
 
 from vadam.experiments.tables import Table
 
@@ -15,6 +17,12 @@ def asset(name: str) -> str:
 
 def text(value: object) -> str:
     return escape(str(value), quote=True)
+
+
+def json_script(value: Any) -> str:
+    """Return JSON for the inside of a ``<script>`` element, which no text in it can end."""
+    ascii_text = json.dumps(value, separators=(",", ":"))
+    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", ascii_text)
 
 
 def fill(template: str, **parts: str) -> str:
