@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 
 import torch
+import torch.nn.functional as F
 from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
@@ -192,10 +193,15 @@ class Rows(Gradients):
         return self.z.new_zeros(self.rows, self.z.shape[2]).index_add_(0, self.index.flatten(), self.z.flatten(0, 1))
 
     def sum_of_squares(self, scale: float) -> Tensor:
-        read, position = self._keys(self.index).unique(return_inverse=True)
-        c = self.z.new_zeros(len(read), self.z.shape[2]).index_add_(0, position, self.z.flatten(0, 1))
         squares = self.z.new_zeros(self.rows, self.z.shape[2])
-        return squares.index_add_(0, read % self.rows, c.square_(), alpha=scale)
+        if self.index.shape[1] == 1:
+            return squares.index_add_(0, self.index.flatten(), self.z.squeeze(1).square(), alpha=scale)
+        # Sorted, equal keys are neighbours. Tensor.unique would have to read their number from the device.
+        keys, order = self._keys(self.index).sort()
+        group = F.pad((keys[1:] != keys[:-1]).cumsum(0), (1, 0))
+        c = torch.zeros_like(self.z).flatten(0, 1).index_add_(0, group, self.z.flatten(0, 1)[order])
+        row = torch.zeros_like(group).scatter_(0, group, keys % self.rows)
+        return squares.index_add_(0, row, c.square_(), alpha=scale)
 
     def _keys(self, index: Tensor) -> Tensor:
         """One number for each pair of example and row."""

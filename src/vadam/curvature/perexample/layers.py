@@ -46,9 +46,9 @@ def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_fir
         rule = _rule_for(module)
         of_its_own = hasattr(module, "batch_first")
         first = not module.batch_first if of_its_own else sequence_first or module in time_leads
-        told = not doubtful or of_its_own or module in time_leads
+        is_known = not doubtful or of_its_own or module in time_leads
         replays = rule not in CLOSED_FORMS.values()
-        yield Layer(name, module, params, rule, replays=replays, sequence_first=bool(first), is_told=told)
+        yield Layer(name, module, params, rule, replays=replays, sequence_first=bool(first), is_layout_known=is_known)
 
 
 def _rule_for(module: nn.Module) -> Rule:

@@ -59,9 +59,11 @@ class LinearMaps:
 
 
 def check_same(call: Call, replayed: Sequence[Tensor], recorded: Sequence[Tensor]) -> None:
-    same = SAME_ROUNDED if call.is_rounded else SAME
+    """Raise an error if the replay gave other outputs. On an accelerator only shapes are compared: values would stall it."""
+    tolerance = SAME_ROUNDED if call.is_rounded else SAME
     for index, (new, old) in enumerate(zip(replayed, recorded, strict=True)):
-        if new.shape != old.shape or (call.keeps(index) and (new - old).norm() > same * old.norm()):
+        has_values = old.device.type == "cpu" and call.is_intact(index)
+        if new.shape != old.shape or (has_values and (new - old).norm() > tolerance * old.norm()):
             raise RuntimeError(
                 f"{call.layer} gives another output when it runs again, one example at a time: it draws random numbers, "
                 f"keeps state, or mixes the examples. Put its parameters in a small module of their own, {WAY_OUT}"

@@ -47,8 +47,8 @@ class Pullback:
         sizes = [
             leaf.shape[self.axis] if isinstance(leaf, Tensor) and leaf.ndim > self.axis else None for leaf in leaves
         ]
-        call.layer.shared |= {i for i, size in enumerate(sizes) if size not in (None, self.examples)}
-        self.batched = [size == self.examples and i not in call.layer.shared for i, size in enumerate(sizes)]
+        call.layer.shared_args |= {i for i, size in enumerate(sizes) if size not in (None, self.examples)}
+        self.batched = [size == self.examples and i not in call.layer.shared_args for i, size in enumerate(sizes)]
         names = {p: name for name, p in reversed(call.layer.params.items())}
         self.params = {name: p.detach() for p, name in names.items()}
         activations = sum(t.numel() // self.examples for t in (*self._inputs(), *call.outputs))
