@@ -59,7 +59,7 @@ class WeakHook:
         return WeakHook, ()
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class FollowedParam:
     """Hold a parameter and what was seen of it since the last ``take``."""
 
