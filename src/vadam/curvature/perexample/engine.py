@@ -358,7 +358,8 @@ def _remove_hooks(handles: list[RemovableHandle]) -> None:
 
 def audit(one: FollowedParam, accounted: Tensor, tolerance: Tensor) -> None:
     """Raise an error if the layers do not account for the whole gradient. Runs once for each parameter."""
-    assert one.full_grad is not None and one.audit_hook is not None
+    assert one.full_grad is not None
+    assert one.audit_hook is not None
     full = one.full_grad.to_dense().to(accounted.dtype)
     if not full.isfinite().all():
         return

@@ -8,11 +8,12 @@ from torch.nn.utils.parametrize import ParametrizationList
 from vadam.curvature.perexample.attention import attention
 from vadam.curvature.perexample.call import WAY_OUT, Layer, Rule
 from vadam.curvature.perexample.closed_forms import CLOSED_FORMS
+from vadam.curvature.perexample.lstm import lstm
 from vadam.curvature.perexample.recurrent import recurrent, recurrent_cell
 from vadam.curvature.perexample.vmapped import vmapped
 
 REPLAYS: dict[Callable, Rule] = {
-    nn.LSTM.forward: recurrent,
+    nn.LSTM.forward: lstm,
     nn.GRU.forward: recurrent,
     nn.RNN.forward: recurrent,
     nn.LSTMCell.forward: recurrent_cell,
