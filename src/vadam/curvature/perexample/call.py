@@ -51,6 +51,8 @@ class Call:
     task: int = -1  # the backward pass that the output gradients belong to
     output_grads: list[Tensor | None] = field(default_factory=list)
     pending: set[nn.Parameter] = field(default_factory=set)  # parameters whose squares are not computed yet
+    needs_input_grad: bool = False  # a fused backward pass needs the gradient at the first input
+    input_grads: Sequence[Tensor | None] = ()  # at the inputs, from a rule that serves a fused backward pass
     _gradients: dict[str, Gradients] | None = None
 
     def __post_init__(self) -> None:
@@ -120,7 +122,7 @@ class Call:
         self.pending.discard(param)
         if not self.pending:
             self.args, self.kwargs, self.outputs, self.random_state = (), {}, (), None
-            self.output_grads, self._gradients = [], None
+            self.output_grads, self.input_grads, self._gradients = [], (), None
 
     def rounding(self) -> float:
         """Return a bound on the error of a gradient that vanishes by cancellation, as a bias's before a normalisation."""

@@ -10,7 +10,7 @@ model nor the engine is part of a reference cycle.
 
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -21,7 +21,6 @@ from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 from torch.utils.hooks import RemovableHandle
 
-from vadam.curvature.perexample import fused_linear
 from vadam.curvature.perexample.call import (
     WAY_OUT,
     Call,
@@ -32,6 +31,7 @@ from vadam.curvature.perexample.call import (
     is_rounded,
     mixes_examples,
 )
+from vadam.curvature.perexample.fused import fuse
 from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
 from vadam.curvature.perexample.replay import random_state
@@ -191,23 +191,22 @@ class PerExampleSquares:
         if task == -1:  # outside a backward pass: earlier passes are over, and their leftovers reached no parameter
             for i in layer.followed:
                 self._followed[i].calls.clear()
-        kept = [y.detach() for y in outputs] if layer.replays else ()
-        if len(outputs) > 1:  # an output may depend on another: hooks on clones see the gradients from outside only
-            output = pytree.tree_map_only(Tensor, Tensor.clone, output)
-            outputs = floating(output)
         call = Call(
             layer,
             *detached(args, kwargs),
-            outputs=kept,
+            outputs=[y.detach() for y in outputs] if layer.replays else (),
             num_outputs=len(outputs),
             random_state=layer.random_state,
             is_rounded=layer.replays and is_rounded(outputs),
             forward_task=task,
         )
         layer.random_state = None
-        if len(args) == 1 and isinstance(output, Tensor) and fused_linear.applies_to(layer, args[0], output):
-            on_grad = partial(self._on_grad_of_fused_linear, call)
-            return fused_linear.FusedLinear.apply(output.detach(), args[0], module.weight, module.bias, on_grad)
+        fused = fuse(call, args, output, partial(self._on_grads_of_fused_layer, call))
+        if fused is not None:
+            return fused
+        if len(outputs) > 1:  # an output may depend on another: hooks on clones see the gradients from outside only
+            output = pytree.tree_map_only(Tensor, Tensor.clone, output)
+            outputs = floating(output)
         for index, y in enumerate(outputs):
             if y.requires_grad:
                 surviving_changes_in_place(y).register_hook(partial(self._on_output_grad, call, index, y.shape))
@@ -235,8 +234,10 @@ class PerExampleSquares:
             self._followed[i].calls[call] = None
         call.receive(output, grad if grad.shape == shape else grad.reshape(shape), task)
 
-    def _on_grad_of_fused_linear(self, call: Call, grad: Tensor) -> dict[str, Gradients] | None:
-        self._on_output_grad(call, 0, grad.shape, grad)
+    def _on_grads_of_fused_layer(self, call: Call, grads: Sequence[Tensor | None]) -> dict[str, Gradients] | None:
+        for index, grad in enumerate(grads):
+            if grad is not None:
+                self._on_output_grad(call, index, grad.shape, grad)
         return call.gradients() if self.recording else None
 
     def _before_accumulation(self, number: int, grad: Tensor) -> None:

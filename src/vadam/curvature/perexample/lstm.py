@@ -1,17 +1,18 @@
 """LSTM layers: the forward pass once more, and the backward pass in closed form.
 
-For gates a = W_ih x + b_ih + W_hh h₋ + b_hh and (i, f, g, o) = (σ(aᵢ), σ(a_f), tanh(a_g), σ(a_o)):
+With gates a = W_ih x + b_ih + W_hh h₋ + b_hh and (i, f, g, o) = (σ(a_i), σ(a_f), tanh(a_g), σ(a_o)):
 
     c = f∘c₋ + i∘g,  h = o∘tanh(c)
 
-The gradient z at the gates is what per-example gradients need. From the last step to the first, with ∂h and ∂c the
-gradients at h and c:
+Per-example gradients need the gradient z at the gates. From the last step to the first, with ∂h and ∂c the gradients at
+h and c:
 
     ∂c ← ∂c + ∂h∘o∘(1 − tanh²(c))
     z = (∂c∘g∘i(1 − i),  ∂c∘c₋∘f(1 − f),  ∂c∘i∘(1 − g²),  ∂h∘tanh(c)∘o(1 − o))
-    ∂c ← ∂c∘f,  ∂h ← W_hhᵀ z + the gradient at the output one step earlier
+    ∂c ← ∂c∘f,  ∂h ← zᵀ W_hh + the gradient at the output one step earlier
 
 The factors of ∂c and ∂h are computed for all steps at once, which leaves a handful of small operations for each step.
+Tensors have time first, [T, B, ...], which makes every step contiguous.
 """
 
 from dataclasses import dataclass
@@ -23,110 +24,134 @@ from torch import Tensor
 
 from vadam.curvature.perexample.call import Call
 from vadam.curvature.perexample.gradients import Explicit, Gradients, Outer
-from vadam.curvature.perexample.recurrent import initial_states, recurrent, weights_of
+from vadam.curvature.perexample.recurrent import State, initial_states, recurrent, weights_of
 from vadam.curvature.perexample.replay import check_same
 
 
 @dataclass
 class Direction:
-    """One direction of one layer over a sequence, all tensors time first: [T, B, ...]."""
+    """Hold one direction of one layer after its forward pass."""
 
     suffix: str
-    x: Tensor  # inputs
-    h: Tensor  # hidden states, the initial one included: [T + 1, B, H]
-    c: Tensor  # cell states, the initial one included
-    gates: Tensor  # i, f, g, o after their activation: [T, B, 4, H]
+    x: Tensor  # inputs [T, B, I]
+    h: Tensor  # hidden states, the initial one first: [T + 1, B, H]
+    c: Tensor  # cell states, the initial one first
+    gates: Tensor  # i, f, g, o: [T, B, 4, H]
     w_ih: Tensor
     w_hh: Tensor
 
-    def grad_at_gates(self, at_output: Tensor, at_h: Tensor, at_c: Tensor) -> Tensor:
-        """Return z [T, B, 4H], given the gradients at the outputs and at the final states."""
+    def grads_at_gates(self, at_output: Tensor, at_h: Tensor, at_c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return z [T, B, 4H] and the gradients at the initial states, given those at the outputs and final states."""
         i, f, g, o = self.gates.unbind(2)
         tanh_c = self.c[1:].tanh()
         h_to_c = o * (1 - tanh_c * tanh_c)
-        h_to_o = tanh_c * o * (1 - o)
-        c_to_ifg = torch.stack([g * i * (1 - i), self.c[:-1] * f * (1 - f), i * (1 - g * g)], 2)
-        z = torch.empty_like(self.gates)
-        at_h = at_h + at_output[-1]
+        z = torch.stack([g * i * (1 - i), self.c[:-1] * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], 2)
+        earlier = (torch.zeros_like(at_h), *at_output.unbind(0))
+        at_h = at_h + earlier[-1]
         for t in reversed(range(len(z))):
             at_c = torch.addcmul(at_c, at_h, h_to_c[t])
-            torch.mul(c_to_ifg[t], at_c.unsqueeze(1), out=z[t, :, :3])
-            torch.mul(h_to_o[t], at_h, out=z[t, :, 3])
-            if t > 0:
-                at_c = at_c * f[t]
-                at_h = torch.addmm(at_output[t - 1], z[t].flatten(1), self.w_hh)
-        return z.flatten(2)
+            z[t, :, :3].mul_(at_c.unsqueeze(1))
+            z[t, :, 3].mul_(at_h)
+            at_c = at_c * f[t]
+            at_h = torch.addmm(earlier[t], z[t].flatten(1), self.w_hh)
+        return z.flatten(2), at_h, at_c
+
+    def gradients(self, z: Tensor) -> dict[str, Gradients]:
+        z, suffix = z.transpose(0, 1), self.suffix
+        weights = {"ih": Outer(z, self.x.transpose(0, 1)), "hh": Outer(z, self.h[:-1].transpose(0, 1))}
+        bias = Explicit(z)
+        return {f"{kind}_{key}_{suffix}": g for key, w in weights.items() for kind, g in (("weight", w), ("bias", bias))}
+
+
+def has_closed_form(module: Any) -> bool:
+    """Return True for an LSTM without projections and without dropout between its layers."""
+    return not module.proj_size and not (module.dropout > 0 and module.training)
 
 
 def lstm(call: Call) -> dict[str, Gradients]:
-    """Return the per-example gradients of an LSTM. Projections and dropout between layers take the general way."""
+    """Return the per-example gradients of an LSTM, and leave the gradients at its inputs in the call."""
     module, x = call.module, call.input
-    if module.proj_size or (module.dropout > 0 and module.training):
+    if not has_closed_form(module):
         return recurrent(call)
     if x.ndim != 3:
         raise call.unbatched(x)
     directions = 2 if module.bidirectional else 1
-    x = x.transpose(0, 1) if module.batch_first else x
-    initial = initial_states(call, x.shape[1], directions)
-    layers: list[list[Direction]] = []
-    for number in range(module.num_layers):
-        layer = []
-        for direction in range(directions):
-            suffix = f"l{number}" + "_reverse" * direction
-            layer.append(_run(call, suffix, x.flip(0) if direction else x, initial[number * directions + direction]))
-        layers.append(layer)
-        x = torch.cat([d.h[1:].flip(0) if k else d.h[1:] for k, d in enumerate(layer)], -1)
-    final = [torch.stack([states[-1] for layer in layers for states in (getattr(d, s) for d in layer)]) for s in "hc"]
-    check_same(call, [x.transpose(0, 1) if module.batch_first else x, *final], call.outputs)
+    runs = _forward(call, x.transpose(0, 1) if module.batch_first else x, directions)
+    output = _joined([run.h[1:] for run in runs[-directions:]])
+    final = [torch.stack([states[-1] for states in kind]) for kind in zip(*((r.h, r.c) for r in runs), strict=True)]
+    check_same(call, [output.transpose(0, 1) if module.batch_first else output, *final], call.outputs)
 
-    at_output, at_h, at_c = (torch.zeros_like(y) if g is None else call.cast(g) for y, g in zip([x, *final], _time_first_grads(call), strict=True))
+    arrived = [None if grad is None else call.cast(grad) for grad in call.output_grads]
+    if module.batch_first and arrived[0] is not None:
+        arrived[0] = arrived[0].transpose(0, 1)
+    outputs = [output, *final]
+    at_output, at_h, at_c = (torch.zeros_like(y) if g is None else g for y, g in zip(outputs, arrived, strict=True))
     gradients: dict[str, Gradients] = {}
-    for number, layer in reversed(list(enumerate(layers))):
-        at_input = None
-        for k, (d, at) in enumerate(zip(layer, at_output.chunk(directions, -1), strict=True)):
-            z = d.grad_at_gates(at.flip(0) if k else at, at_h[number * directions + k], at_c[number * directions + k])
-            gradients |= _gradients(d, z)
-            if number > 0:
-                at_d = z @ d.w_ih
-                at_d = at_d.flip(0) if k else at_d
-                at_input = at_d if at_input is None else at_input + at_d
-        if number > 0:
-            at_output = at_input
+    at_initial = []
+    for first in reversed(range(0, len(runs), directions)):
+        at_input = []
+        for k, at in enumerate(at_output.chunk(directions, -1)):
+            run = runs[first + k]
+            z, *at_states = run.grads_at_gates(at.flip(0) if k else at, at_h[first + k], at_c[first + k])
+            gradients |= run.gradients(z)
+            at_initial.append(at_states)
+            if first > 0 or call.needs_input_grad:
+                at_input.append((z @ run.w_ih).flip(0) if k else z @ run.w_ih)
+        at_output = sum(at_input) if at_input else None
+    call.input_grads = _input_grads(call, at_output, at_initial)
     return gradients
 
 
-def _time_first_grads(call: Call) -> list[Any]:
-    at_output, *at_states = call.output_grads
-    if at_output is not None and call.module.batch_first:
-        at_output = at_output.transpose(0, 1)
-    return [at_output, *at_states]
+def native(module: Any, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: Tensor) -> list[Tensor]:
+    """Run the layer itself with the given inputs, states and weights."""
+    if h is None or c is None:
+        examples = x.shape[0 if module.batch_first else 1]
+        h = c = x.new_zeros(module.num_layers * (2 if module.bidirectional else 1), examples, module.hidden_size)
+    settings = (module.bias, module.num_layers, 0.0, module.training, module.bidirectional, module.batch_first)
+    return list(torch._VF.lstm(x, (h, c), weights, *settings))  # type: ignore[attr-defined]
 
 
-def _run(call: Call, suffix: str, x: Tensor, state: tuple[Tensor, ...]) -> Direction:
+def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
+    runs: list[Direction] = []
+    initial = initial_states(call, x.shape[1], directions)
+    for layer in range(call.module.num_layers):
+        for k in range(directions):
+            suffix = f"l{layer}" + "_reverse" * k
+            runs.append(_run(call, suffix, x.flip(0) if k else x, initial[layer * directions + k]))
+        x = _joined([run.h[1:] for run in runs[-directions:]])
+    return runs
+
+
+def _run(call: Call, suffix: str, x: Tensor, state: State) -> Direction:
     w_ih, b_ih = weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
     w_hh, b_hh = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
     size = w_hh.shape[1]
     gates = F.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
     h, c = (s.new_empty(len(x) + 1, *s.shape) for s in state)
     h[0], c[0] = state
-    w_t = w_hh.t()
-    for t, a in enumerate(gates):
-        a.addmm_(h[t], w_t)
-        a[:, : 2 * size].sigmoid_()
-        a[:, 2 * size : 3 * size].tanh_()
-        a[:, 3 * size :].sigmoid_()
+    for t, a in enumerate(gates.unbind(0)):
+        a.addmm_(h[t], w_hh.t())
         i, f, g, o = a.chunk(4, -1)
+        a[:, : 2 * size].sigmoid_()
+        g.tanh_()
+        o.sigmoid_()
         torch.mul(f, c[t], out=c[t + 1]).addcmul_(i, g)
         torch.tanh(c[t + 1], out=h[t + 1]).mul_(o)
     return Direction(suffix, x, h, c, gates.unflatten(2, (4, size)), w_ih, w_hh)
 
 
-def _gradients(d: Direction, z: Tensor) -> dict[str, Gradients]:
-    z = z.transpose(0, 1)
-    bias = Explicit(z)
-    return {
-        f"weight_ih_{d.suffix}": Outer(z, d.x.transpose(0, 1)),
-        f"weight_hh_{d.suffix}": Outer(z, d.h[:-1].transpose(0, 1)),
-        f"bias_ih_{d.suffix}": bias,
-        f"bias_hh_{d.suffix}": bias,
-    }
+def _joined(outputs: list[Tensor]) -> Tensor:
+    """Concatenate the directions of one layer; the second has run backwards."""
+    return outputs[0] if len(outputs) == 1 else torch.cat([outputs[0], outputs[1].flip(0)], -1)
+
+
+def _input_grads(call: Call, at_input: Tensor | None, at_initial: list[Any]) -> list[Tensor | None]:
+    """Return the gradients at the input and at the initial states, if the caller gave any."""
+    if at_input is not None and call.module.batch_first:
+        at_input = at_input.transpose(0, 1)
+    if len(call.args) < 2 or call.args[1] is None:
+        return [at_input, None, None]
+    directions = 2 if call.module.bidirectional else 1
+    layers = [at_initial[k : k + directions] for k in range(0, len(at_initial), directions)]
+    in_order = [pair for layer in reversed(layers) for pair in layer]  # the backward pass started at the last layer
+    return [at_input, *(torch.stack(grads) for grads in zip(*in_order, strict=True))]
