@@ -58,7 +58,7 @@ class Call:
     def __post_init__(self) -> None:
         self.dtype = torch.promote_types(next(iter(self.layer.params.values())).dtype, torch.float32)
         self._versions = [t._version for t in self._tensors()]
-        self._output_versions = [y._version for y in self.outputs]
+        self.note_versions()
 
     @property
     def module(self) -> Any:
@@ -105,6 +105,10 @@ class Call:
         """Return the per-example gradients of ``param``, one entry for each name it has in the layer."""
         gradients = self.gradients()
         return [gradients[name] for name, p in self.layer.params.items() if p is param and name in gradients]
+
+    def note_versions(self) -> None:
+        """Note the current state of the outputs as the one that the layer returned."""
+        self._output_versions = [y._version for y in self.outputs]
 
     def is_intact(self, output: int) -> bool:
         """Return True if ``outputs[output]`` was not changed in place since the layer returned it."""

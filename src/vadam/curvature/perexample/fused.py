@@ -17,7 +17,8 @@ from torch.nn.modules import module as all_modules
 from vadam.curvature.perexample import lstm
 from vadam.curvature.perexample.call import Call, Layer, full_precision
 from vadam.curvature.perexample.closed_forms import linear
-from vadam.curvature.perexample.gradients import FEW_POSITIONS, Gradients, Outer
+from vadam.curvature.perexample.convolution import convolution
+from vadam.curvature.perexample.gradients import FEW_POSITIONS, Explicit, Gradients
 
 PLAIN = (Tensor, nn.Parameter)
 OnGrads = Callable[[Sequence[Tensor | None]], dict[str, Gradients] | None]
@@ -50,6 +51,44 @@ class FusedLinear(torch.autograd.Function):
             return None, z @ weight if input_needs else None, weight_grad, bias_grad, None
 
 
+class FusedConvolution(torch.autograd.Function):
+    """Pass on a convolution as the layer has computed it, with a backward pass of its own."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, module: Any, on_grads: OnGrads
+    ) -> Tensor:
+        ctx.save_for_backward(x, weight)
+        ctx.module, ctx.on_grads = module, on_grads
+        ctx.mark_dirty(y)
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> Any:
+        (z,), (x, weight), module = grads, ctx.saved_tensors, ctx.module
+        _, input_needs, _, bias_needs, *_ = ctx.needs_input_grad
+        with full_precision(z.device.type):
+            per_example = ctx.on_grads(grads) if _adds_to_gradients(ctx.next_functions[2:4]) else None
+            is_plain = per_example is None
+            x_grad, weight_grad, bias_grad = torch.ops.aten.convolution_backward(
+                z,
+                x,
+                weight,
+                [module.out_channels] if bias_needs else None,
+                module.stride,
+                module.padding,
+                module.dilation,
+                False,
+                module.output_padding,
+                module.groups,
+                (input_needs, is_plain, is_plain and bias_needs),
+            )
+            if per_example is not None:
+                weight_grad = _gradient(per_example["weight"])
+                bias_grad = _gradient(per_example["bias"]) if bias_needs else None
+            return None, x_grad, weight_grad, bias_grad, None, None
+
+
 class FusedLSTM(torch.autograd.Function):
     """Pass on the outputs of an LSTM as the layer has computed them, with a backward pass of its own."""
 
@@ -63,32 +102,37 @@ class FusedLSTM(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
-        x, *states_and_weights = inputs = ctx.saved_tensors
         names = ctx.module._flat_weights_names
-        with full_precision(x.device.type):
+        with full_precision(ctx.saved_tensors[0].device.type):
             per_example = ctx.on_grads(grads) if _adds_to_gradients(ctx.next_functions[-len(names) :]) else None
-            if per_example is not None:
-                gradients = [_gradient(per_example[name]) for name in names]
-                return *(None,) * 5, *ctx.call.input_grads, *gradients
-        # Nobody asks for the squares: differentiate the layer itself, also twice if the caller wants to.
-        create_graph = torch.is_grad_enabled()
+            if per_example is None:
+                return *(None,) * 5, *_differentiate_lstm(ctx, grads)
+            gradients = [_gradient(per_example[name]) for name in names]
+            return *(None,) * 5, *ctx.call.input_grads, *gradients
+
+
+def _differentiate_lstm(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
+    """Return the gradients at the inputs by autograd, which a caller may want to differentiate again."""
+    create_graph = torch.is_grad_enabled()
+    with torch.enable_grad():
+        # Views, because one input may depend on another: its gradient must not flow through the other.
+        inputs: list[Any] = [None if t is None else t.view_as(t) for t in ctx.saved_tensors]
+        outputs = lstm.native(ctx.module, *inputs)
+        arrived = [(y, grad) for y, grad in zip(outputs, grads, strict=True) if grad is not None]
         needed = [i for i, needs in enumerate(ctx.needs_input_grad[5:]) if needs]
-        with torch.enable_grad():
-            replayed = lstm.native(ctx.module, x, *states_and_weights)
-            arrived = [(y, g) for y, g in zip(replayed, grads, strict=True) if g is not None]
-            found = torch.autograd.grad(
-                [y for y, _ in arrived],
-                [inputs[i] for i in needed],
-                [g for _, g in arrived],
-                create_graph=create_graph,
-                allow_unused=True,
-            )
-        by_input = dict(zip(needed, found, strict=True))
-        return *(None,) * 5, *(by_input.get(i) for i in range(len(inputs)))
+        found = torch.autograd.grad(
+            [y for y, _ in arrived],
+            [inputs[i] for i in needed],
+            [grad for _, grad in arrived],
+            create_graph=create_graph,
+            allow_unused=True,
+        )
+    by_input = dict(zip(needed, found, strict=True))
+    return [by_input.get(i) for i in range(len(inputs))]
 
 
 def _gradient(per_example: Gradients) -> Tensor:
-    return per_example.total_through_examples() if isinstance(per_example, Outer) else per_example.total()
+    return per_example.total() if isinstance(per_example, Explicit) else per_example.total_through_examples()
 
 
 def _adds_to_gradients(params: Sequence[Any]) -> bool:
@@ -106,13 +150,16 @@ def fuse(call: Call, args: tuple, output: Any, on_grads: OnGrads) -> Any:
         return None
     if layer.rule is linear and len(args) == 1 and _fuses_linear(layer, x, output):
         return FusedLinear.apply(output.detach(), x, layer.module.weight, layer.module.bias, on_grads)
+    if layer.rule is convolution and len(args) == 1 and _fuses_convolution(layer, x, output):
+        weight, bias = layer.module.weight, layer.module.bias
+        return FusedConvolution.apply(output.detach(), x, weight, bias, layer.module, on_grads)
     if layer.rule is lstm.lstm and _fuses_lstm(call, args, output):
-        y, states = output
         call.needs_input_grad = x.requires_grad
+        outputs = [t.detach() for t in (output[0], *output[1])]
         initial = args[1] if len(args) > 1 and args[1] is not None else (None, None)
-        outputs = [t.detach() for t in (y, *states)]
-        y, *states = FusedLSTM.apply(call, on_grads, *outputs, x, *initial, *layer.module._flat_weights)
-        return y, tuple(states)
+        y, h, c = FusedLSTM.apply(call, on_grads, *outputs, x, *initial, *layer.module._flat_weights)  # type: ignore[misc]
+        call.note_versions()  # the function counts as a change of the outputs
+        return y, (h, c)
     return None
 
 
@@ -122,6 +169,14 @@ def _fuses_linear(layer: Layer, x: Tensor, y: Tensor) -> bool:
         return False
     positions = x.numel() // (x.shape[-1] * x.shape[1 if layer.sequence_first else 0]) if x.numel() else 0
     return weight.requires_grad and y.requires_grad and positions > FEW_POSITIONS
+
+
+def _fuses_convolution(layer: Layer, x: Tensor, y: Tensor) -> bool:
+    module, weight = layer.module, layer.params.get("weight")
+    if weight is None or module.weight is not weight or not _are_plain(x, y, weight) or x.ndim != weight.ndim:
+        return False
+    is_zero_padded = module.padding_mode == "zeros" and not isinstance(module.padding, str)
+    return is_zero_padded and weight.requires_grad and y.requires_grad and y.shape[2:].numel() > FEW_POSITIONS
 
 
 def _fuses_lstm(call: Call, args: tuple, output: Any) -> bool:

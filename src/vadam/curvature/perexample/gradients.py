@@ -26,6 +26,8 @@ FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B produc
 class Gradients:
     """The gradients of ``examples`` examples; ``of`` touches ``cost`` elements for one of them."""
 
+    _squares: Tensor | None = None
+
     def __init__(self, examples: int, cost: int, device: torch.device):
         self.examples, self.cost, self.device = examples, cost, device
 
@@ -40,7 +42,20 @@ class Gradients:
             total += chunk.sum(0)
         return total
 
+    def total_through_examples(self) -> Tensor:
+        """Return Σᵢ cᵢ, and remember Σᵢ cᵢ² of the same visit to all examples for ``sum_of_squares``."""
+        chunks = self._chunks(SHARED_CHUNK)
+        chunk = next(chunks)
+        total, squares = chunk.sum(0), chunk.square_().sum(0)
+        for chunk in chunks:
+            total += chunk.sum(0)
+            squares += chunk.square_().sum(0)
+        self._squares = squares
+        return total
+
     def sum_of_squares(self, scale: float) -> Tensor:
+        if self._squares is not None:
+            return self._squares * scale
         chunks = self._chunks()
         squares = next(chunks).square().sum(0).mul_(scale)
         one_at_a_time = squares.numel() > LONG and self.device.type == "cpu"
@@ -92,7 +107,6 @@ class Outer(Gradients):
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
         self.z, self.a = z, a
         self.shape = shape or Size((z.shape[2], a.shape[2]))
-        self._squares: Tensor | None = None
         super().__init__(len(z), self.shape.numel(), z.device)
 
     def of(self, examples: slice) -> Tensor:
@@ -101,21 +115,8 @@ class Outer(Gradients):
     def total(self) -> Tensor:
         return (self.z.flatten(0, 1).T @ self.a.flatten(0, 1)).view(self.shape)
 
-    def total_through_examples(self) -> Tensor:
-        """Σᵢ cᵢ, from visits to all examples that remember Σᵢ cᵢ² too."""
-        chunks = self._chunks(SHARED_CHUNK)
-        chunk = next(chunks)
-        total, squares = chunk.sum(0), chunk.square_().sum(0)
-        for chunk in chunks:
-            total += chunk.sum(0)
-            squares += chunk.square_().sum(0)
-        self._squares = squares
-        return total
-
     def sum_of_squares(self, scale: float) -> Tensor:
         positions = self.z.shape[1]
-        if self._squares is not None:
-            return self._squares * scale
         if positions > FEW_POSITIONS:
             return super().sum_of_squares(scale)
         z, a = self.z.unbind(1), self.a.unbind(1)

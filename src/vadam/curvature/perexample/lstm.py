@@ -16,6 +16,7 @@ Tensors have time first, [T, B, ...], which makes every step contiguous.
 """
 
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import torch
@@ -60,7 +61,9 @@ class Direction:
         z, suffix = z.transpose(0, 1), self.suffix
         weights = {"ih": Outer(z, self.x.transpose(0, 1)), "hh": Outer(z, self.h[:-1].transpose(0, 1))}
         bias = Explicit(z)
-        return {f"{kind}_{key}_{suffix}": g for key, w in weights.items() for kind, g in (("weight", w), ("bias", bias))}
+        return {
+            f"{kind}_{key}_{suffix}": g for key, w in weights.items() for kind, g in (("weight", w), ("bias", bias))
+        }
 
 
 def has_closed_form(module: Any) -> bool:
@@ -97,18 +100,19 @@ def lstm(call: Call) -> dict[str, Gradients]:
             at_initial.append(at_states)
             if first > 0 or call.needs_input_grad:
                 at_input.append((z @ run.w_ih).flip(0) if k else z @ run.w_ih)
-        at_output = sum(at_input) if at_input else None
-    call.input_grads = _input_grads(call, at_output, at_initial)
+        if at_input:
+            at_output = reduce(torch.add, at_input)
+    call.input_grads = _input_grads(call, at_output if call.needs_input_grad else None, at_initial)
     return gradients
 
 
 def native(module: Any, x: Tensor, h: Tensor | None, c: Tensor | None, *weights: Tensor) -> list[Tensor]:
-    """Run the layer itself with the given inputs, states and weights."""
+    """Run the layer itself on the given input, states and weights, ready for a backward pass."""
     if h is None or c is None:
         examples = x.shape[0 if module.batch_first else 1]
         h = c = x.new_zeros(module.num_layers * (2 if module.bidirectional else 1), examples, module.hidden_size)
-    settings = (module.bias, module.num_layers, 0.0, module.training, module.bidirectional, module.batch_first)
-    return list(torch._VF.lstm(x, (h, c), weights, *settings))  # type: ignore[attr-defined]
+    settings = (module.bias, module.num_layers, 0.0, True, module.bidirectional, module.batch_first)
+    return list(torch._VF.lstm(x, (h, c), weights, *settings))
 
 
 def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
