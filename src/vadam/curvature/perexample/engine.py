@@ -150,10 +150,9 @@ class PerExampleSquares:
     def take(self) -> dict[nn.Parameter, Tensor]:
         """Return ĥ of every parameter that took part since the last ``take`` or ``discard``, and start afresh."""
         sizes = [size for size, _ in self._passes.values()]
-        correction = len(sizes) ** 2 * max(1, sizes[0]) / sum(sizes) if sum(sizes) else 1.0
         taken = {one.param: one.squares for one in self._followed if one.squares is not None}
-        if correction != 1 and taken:
-            torch._foreach_mul_(list(taken.values()), correction)
+        if taken and sum(sizes):
+            torch._foreach_mul_(list(taken.values()), (len(sizes) * max(1, sizes[0])) ** 2 / sum(sizes))
         self.discard()
         return taken
 
@@ -286,14 +285,16 @@ class PerExampleSquares:
                 call.layer.is_reused = True
         examples = self._count_examples(one, uses)
         gradients = summed([use for _, use in uses])
-        first_size, _ = next(iter(self._passes.values()))
-        scale = examples**2 / max(1, first_size)  # a single backward pass then needs no correction in ``take``
-        squares = gradients.sum_of_squares(scale)
+        squares = gradients.sum_of_squares()
         if one.needs_audit():
-            spread = (squares.sum() / scale).sqrt()
-            tolerance = ACCOUNTED * spread + sum(call.rounding() for call in calls)
+            tolerance = ACCOUNTED * squares.sum().sqrt() + sum(call.rounding() for call in calls)
             audit(one, gradients.total(), tolerance)
-        one.squares = squares if one.squares is None else one.squares.add_(squares)
+        first_size, _ = next(iter(self._passes.values()))
+        weight = (examples / max(1, first_size)) ** 2  # ``take`` multiplies by the square of the first size
+        if one.squares is not None:
+            one.squares.add_(squares, alpha=weight)
+        else:
+            one.squares = squares if weight == 1 else squares.mul_(weight)
 
     def _count_examples(self, one: FollowedParam, uses: list[tuple[Call, Gradients]]) -> int:
         """Return the size of this backward pass's minibatch. Raise an error if two layers disagree."""

@@ -18,7 +18,7 @@ from vadam.curvature.perexample import lstm
 from vadam.curvature.perexample.call import Call, Layer, full_precision
 from vadam.curvature.perexample.closed_forms import linear
 from vadam.curvature.perexample.convolution import convolution
-from vadam.curvature.perexample.gradients import FEW_POSITIONS, Explicit, Gradients
+from vadam.curvature.perexample.gradients import FEW_POSITIONS, Added, Gradients
 
 PLAIN = (Tensor, nn.Parameter)
 OnGrads = Callable[[Sequence[Tensor | None]], dict[str, Gradients] | None]
@@ -132,7 +132,7 @@ def _differentiate_lstm(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor
 
 
 def _gradient(per_example: Gradients) -> Tensor:
-    return per_example.total() if isinstance(per_example, Explicit) else per_example.total_through_examples()
+    return per_example.total() if isinstance(per_example, Added) else per_example.total_through_examples()
 
 
 def _adds_to_gradients(params: Sequence[Any]) -> bool:

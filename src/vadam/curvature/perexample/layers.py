@@ -1,4 +1,4 @@
-"""Which modules of a model own the parameters that are followed, and by which rule each gives its per-example gradients."""
+"""Find the modules that own the followed parameters, and the rule for the per-example gradients of each."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -31,6 +31,7 @@ TRANSFORMERS = (
 
 
 def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool | None) -> Iterator[Layer]:
+    """Return a layer for every module that owns a followed parameter."""
     time_leads = {
         inner for outer in model.modules() if _is_sequence_first_transformer(outer) for inner in outer.modules()
     }
@@ -60,7 +61,7 @@ def _rule_for(module: nn.Module) -> Rule:
 
 
 def _own_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Attention reads the parameters of its output map without calling it: they count as its own."""
+    """Return the parameters that a module reads itself. Attention reads those of its output map without calling it."""
     yield from module.named_parameters(recurse=isinstance(module, nn.MultiheadAttention), remove_duplicate=False)
 
 

@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from vadam.curvature.perexample.call import Call
-from vadam.curvature.perexample.gradients import Explicit, Gradients, Outer
+from vadam.curvature.perexample.gradients import Added, Gradients, Outer
 from vadam.curvature.perexample.recurrent import State, initial_states, recurrent, weights_of
 from vadam.curvature.perexample.replay import check_same
 
@@ -60,7 +60,7 @@ class Direction:
     def gradients(self, z: Tensor) -> dict[str, Gradients]:
         z, suffix = z.transpose(0, 1), self.suffix
         weights = {"ih": Outer(z, self.x.transpose(0, 1)), "hh": Outer(z, self.h[:-1].transpose(0, 1))}
-        bias = Explicit(z)
+        bias = Added(z)
         return {
             f"{kind}_{key}_{suffix}": g for key, w in weights.items() for kind, g in (("weight", w), ("bias", bias))
         }

@@ -1,4 +1,6 @@
-"""Recurrent layers, written out: one linear map of the inputs and one of the hidden state, and a step that joins them.
+"""Recurrent layers, written out: a linear map of the inputs, one of the hidden state, and a step that joins them.
+
+A replay differentiates them by autograd. LSTMs without dropout and projections have a faster rule, in lstm.py.
 
     LSTM    i, f, g, o = x̃ + h̃;            c ← σ(f)∘c + σ(i)∘tanh(g);  h ← σ(o)∘tanh(c)
     GRU     r, z = σ of x̃ + h̃;  n = tanh(x̃_n + r∘h̃_n);                 h ← (1 − z)∘n + z∘h
@@ -44,7 +46,7 @@ STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN_TANH": tanh_step, "RNN_RELU": 
 
 
 def recurrent(call: Call) -> dict[str, Gradients]:
-    """LSTM, GRU and RNN with any number of layers, both directions, projections and dropout between the layers."""
+    """Replay an LSTM, GRU or RNN with any number of layers, both directions, projections and dropout between layers."""
     module, x = call.module, call.input
     if x.ndim != 3:
         raise call.unbatched(x)
@@ -72,7 +74,7 @@ def recurrent(call: Call) -> dict[str, Gradients]:
 
 
 def recurrent_cell(call: Call) -> dict[str, Gradients]:
-    """LSTMCell, GRUCell and RNNCell: one step."""
+    """Replay one step of an LSTMCell, GRUCell or RNNCell."""
     module, x = call.module, call.input
     if x.ndim != 2:
         raise call.unbatched(x)
@@ -90,7 +92,7 @@ def recurrent_cell(call: Call) -> dict[str, Gradients]:
 
 
 def _run(call: Call, maps: LinearMaps, suffix: str, x: Tensor, state: State) -> tuple[Tensor, State]:
-    """One direction of one layer over a sequence [B, T, I]."""
+    """Run one direction of one layer over a sequence [B, T, I]. Return its outputs and its final state."""
     step = STEPS[call.module.mode]
     x_tilde = maps(f"ih_{suffix}", x, *weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}"))
     hidden = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
@@ -120,7 +122,7 @@ def _as_states(hx: Any) -> State:
 
 
 def _dropped_out(x: Tensor, module: Any) -> Tensor:
-    """Dropout as the layer draws it: on the sequence with time first."""
+    """Apply dropout as the layer draws it, on the sequence with time first."""
     return F.dropout(x.transpose(0, 1).contiguous(), module.dropout, module.training).transpose(0, 1)
 
 
