@@ -49,12 +49,12 @@ class Direction:
         z = torch.stack([g * i * (1 - i), self.c[:-1] * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], 2)
         earlier = (torch.zeros_like(at_h), *at_output.unbind(0))
         at_h = at_h + earlier[-1]
-        for t in reversed(range(len(z))):
+        for t, z_t in reversed(list(enumerate(z.unbind(0)))):
             at_c = torch.addcmul(at_c, at_h, h_to_c[t])
-            z[t, :, :3].mul_(at_c.unsqueeze(1))
-            z[t, :, 3].mul_(at_h)
+            z_t[:, :3].mul_(at_c.unsqueeze(1))
+            z_t[:, 3].mul_(at_h)
             at_c = at_c * f[t]
-            at_h = torch.addmm(earlier[t], z[t].flatten(1), self.w_hh)
+            at_h = torch.addmm(earlier[t], z_t.flatten(1), self.w_hh)
         return z.flatten(2), at_h, at_c
 
     def gradients(self, z: Tensor) -> dict[str, Gradients]:
@@ -95,11 +95,11 @@ def lstm(call: Call) -> dict[str, Gradients]:
         at_input = []
         for k, at in enumerate(at_output.chunk(directions, -1)):
             run = runs[first + k]
-            z, *at_states = run.grads_at_gates(at.flip(0) if k else at, at_h[first + k], at_c[first + k])
+            z, *at_states = run.grads_at_gates(_flip_if(k, at), at_h[first + k], at_c[first + k])
             gradients |= run.gradients(z)
             at_initial.append(at_states)
             if first > 0 or call.needs_input_grad:
-                at_input.append((z @ run.w_ih).flip(0) if k else z @ run.w_ih)
+                at_input.append(_flip_if(k, z @ run.w_ih))
         if at_input:
             at_output = reduce(torch.add, at_input)
     call.input_grads = _input_grads(call, at_output if call.needs_input_grad else None, at_initial)
@@ -116,32 +116,52 @@ def native(module: Any, x: Tensor, h: Tensor | None, c: Tensor | None, *weights:
 
 
 def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
+    """Run all layers. The hidden states of the last one are the layer's output, which the call has kept."""
     runs: list[Direction] = []
     initial = initial_states(call, x.shape[1], directions)
+    output = call.outputs[0].transpose(0, 1) if call.module.batch_first else call.outputs[0]
+    is_usable = call.is_intact(0) and output.dtype == call.dtype
     for layer in range(call.module.num_layers):
+        known = output if is_usable and layer == call.module.num_layers - 1 else None
         for k in range(directions):
             suffix = f"l{layer}" + "_reverse" * k
-            runs.append(_run(call, suffix, x.flip(0) if k else x, initial[layer * directions + k]))
+            h = None if known is None else known.chunk(directions, -1)[k]
+            state = initial[layer * directions + k]
+            runs.append(_run(call, suffix, _flip_if(k, x), state, None if h is None else _flip_if(k, h)))
         x = _joined([run.h[1:] for run in runs[-directions:]])
     return runs
 
 
-def _run(call: Call, suffix: str, x: Tensor, state: State) -> Direction:
+def _run(call: Call, suffix: str, x: Tensor, state: State, known_h: Tensor | None) -> Direction:
+    """Run one direction of one layer. Known hidden states give all gates at once."""
     w_ih, b_ih = weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
     w_hh, b_hh = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
     size = w_hh.shape[1]
     gates = F.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
     h, c = (s.new_empty(len(x) + 1, *s.shape) for s in state)
     h[0], c[0] = state
+    if known_h is not None:
+        h[1:] = known_h
+        _activate(gates.flatten(0, 1).addmm_(h[:-1].flatten(0, 1), w_hh.t()), size)
+    hs, cs = h.unbind(0), c.unbind(0)
     for t, a in enumerate(gates.unbind(0)):
-        a.addmm_(h[t], w_hh.t())
+        if known_h is None:
+            _activate(a.addmm_(hs[t], w_hh.t()), size)
         i, f, g, o = a.chunk(4, -1)
-        a[:, : 2 * size].sigmoid_()
-        g.tanh_()
-        o.sigmoid_()
-        torch.mul(f, c[t], out=c[t + 1]).addcmul_(i, g)
-        torch.tanh(c[t + 1], out=h[t + 1]).mul_(o)
+        torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, g)
+        if known_h is None:
+            torch.tanh(cs[t + 1], out=hs[t + 1]).mul_(o)
     return Direction(suffix, x, h, c, gates.unflatten(2, (4, size)), w_ih, w_hh)
+
+
+def _activate(gates: Tensor, size: int) -> None:
+    gates[:, : 2 * size].sigmoid_()
+    gates[:, 2 * size : 3 * size].tanh_()
+    gates[:, 3 * size :].sigmoid_()
+
+
+def _flip_if(backwards: int, x: Tensor) -> Tensor:
+    return x.flip(0) if backwards else x
 
 
 def _joined(outputs: list[Tensor]) -> Tensor:
