@@ -19,7 +19,7 @@ from torch import nn
 
 from benchmarks.step import FAMILY
 from benchmarks.timing import write
-from vadam.experiments.cost.stochastic_layers import StochasticLinear
+from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear
 
 WIDTH, TENSORS = 1000, 5
 WEIGHTS = TENSORS * WIDTH**2

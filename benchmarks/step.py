@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import vadam
 from benchmarks.networks import TRAINED, resnet18_shapes
 from benchmarks.timing import exponent, ratio, seconds, write
-from vadam.experiments.cost.stochastic_layers import stochastic
+from vadam_paper.experiments.cost.stochastic_layers import stochastic
 
 N = 50_000
 BARS = {"mlp": 1.5} | dict.fromkeys((name for name in TRAINED if name != "mlp"), 1.1)

@@ -65,7 +65,7 @@ def test_experiments_do_not_import_one_another() -> None:
     for folder in folders:
         for path in folder.rglob("*.py"):
             for node in ast.walk(ast.parse(path.read_text())):
-                if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("vadam.experiments."):
+                if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("vadam_paper.experiments."):
                     other = node.module.split(".")[2]
                     assert other == folder.name or other not in names, f"{path} imports {other}"
 

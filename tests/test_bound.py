@@ -8,7 +8,7 @@ from torch import nn
 from torch.distributions import MultivariateNormal
 from torch.utils.data import DataLoader, TensorDataset
 
-from vadam.elbo import elbo, nelbo_per_datum
+from vadam.bound import elbo, nelbo_per_datum
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
 

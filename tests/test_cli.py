@@ -15,7 +15,7 @@ from typer.testing import CliRunner, Result
 from vadam.cli import frame, modelling
 from vadam.cli.app import app
 from vadam.cli.progress import bar
-from vadam.experiments import ExperimentError, experiments
+from vadam_paper.experiments import ExperimentError, experiments
 
 COMMAND = [sys.executable, "-c", "from vadam.cli import main; main()"]
 
@@ -60,7 +60,8 @@ def test_run_and_resume(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_said_by_the_preset_that_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     from vadam.cli.experiments import _show_results
-    from vadam.experiments import find
+
+    from vadam_paper.experiments import find
 
     _show_results(find("char-lm"), tmp_path)
     assert "the preset early or paper of" in " ".join(capsys.readouterr().out.split())
@@ -69,7 +70,8 @@ def test_what_is_missing_is_said_by_the_preset_that_counts(capsys: pytest.Captur
 
 def test_brackets_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from vadam.cli.experiments import _show_results
-    from vadam.experiments import find
+
+    from vadam_paper.experiments import find
 
     _show_results(find("logreg-usps"), tmp_path)
     assert "Median [quartiles]" in " ".join(capsys.readouterr().out.split())

@@ -12,7 +12,7 @@ from torch import nn
 
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.persist import load, save
-from vadam.predict import predict
+from vadam.prediction import predict
 
 
 def mean_field(seed=0):

@@ -13,7 +13,7 @@ from torch import nn
 from vadam import metrics
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
-from vadam.predict import Binary, Classes, Prediction, Regression, predict
+from vadam.prediction import Binary, Classes, Prediction, Regression, predict
 
 
 def generator(seed=0):

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vadam.experiments.contract import ExperimentError
-
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
@@ -51,7 +49,7 @@ def style() -> Iterator[None]:
     try:
         import matplotlib as mpl
     except ImportError as error:
-        raise ExperimentError('Figures need matplotlib: pip install "vadam[plot]".') from error
+        raise ImportError('Figures need matplotlib: pip install "vadam[plot]".') from error
     mpl.use("Agg")
     with mpl.rc_context(STYLE):
         yield

@@ -16,10 +16,10 @@ from typer.testing import CliRunner
 import vadam
 from vadam.cli.app import app
 from vadam.data import loading
-from vadam.experiments.demo import ellipses, main, page, regression, schedule, tabular, wave, words
-from vadam.experiments.demo.methods import METHODS
-from vadam.experiments.demo.schedule import Results, Size
-from vadam.predict import Regression
+from vadam.demo import ellipses, main, page, regression, schedule, tabular, wave, words
+from vadam.demo.methods import METHODS
+from vadam.demo.schedule import Results, Size
+from vadam.prediction import Regression
 
 SMOKE = Size(regression=20, logistic=20)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -262,7 +262,7 @@ def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_matplotlib_it_says_so_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(vadam.experiments.ExperimentError, match=r"vadam\[plot\]"):
+    with pytest.raises(vadam_paper.experiments.ExperimentError, match=r"vadam\[plot\]"):
         page.check()
 
 

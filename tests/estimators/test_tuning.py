@@ -11,8 +11,8 @@ from vadam.ensemble import Vadam
 from vadam.ensemble.calibration import noise_precision
 from vadam.estimators import VadamRegressor
 from vadam.estimators.family import FAMILY
-from vadam.experiments.uci import methods
-from vadam.experiments.uci.config import preset
+from vadam_paper.experiments.uci import methods
+from vadam_paper.experiments.uci.config import preset
 
 
 def test_tuning_calibrates():

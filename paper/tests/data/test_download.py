@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from vadam import data
-from vadam.data import registry
-from vadam.data.digest import of_bytes
-from vadam.data.download import fetch
-from vadam.data.spec import File
+from vadam_paper import data
+from vadam_paper.data import registry
+from vadam_paper.data.digest import of_bytes
+from vadam_paper.data.download import fetch
+from vadam_paper.data.spec import File
 
 CONTENT = np.random.default_rng(0).bytes(300_000)
 SHA256 = hashlib.sha256(CONTENT).hexdigest()

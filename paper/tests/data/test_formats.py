@@ -3,8 +3,8 @@ import bz2
 import numpy as np
 import pytest
 
-from vadam.data import digest, formats
-from vadam.data.table import Table, Text
+from vadam_paper.data import digest, formats
+from vadam_paper.data.table import Table, Text
 
 
 def test_libsvm_fills_zeros_and_joins_files(tmp_path):

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from vadam import data
+from vadam_paper import data
 
 
 def png(path, pixels, mode=None):

@@ -6,10 +6,10 @@ import hashlib
 import numpy as np
 import pytest
 
-from vadam import data
-from vadam.data import formats, registry
-from vadam.data.digest import of_values
-from vadam.data.spec import Dataset, File, InPackage, OnDisk
+from vadam_paper import data
+from vadam_paper.data import formats, registry
+from vadam_paper.data.digest import of_values
+from vadam_paper.data.spec import Dataset, File, InPackage, OnDisk
 
 X, Y = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([-1.0, 1.0])
 CSV = "1,2,-1\n3,4,1\n"
@@ -132,6 +132,6 @@ def test_the_cache_defaults_to_the_home_folder(monkeypatch, tmp_path):
     monkeypatch.delenv("VADAM_CACHE")
     monkeypatch.setenv("HOME", str(tmp_path))
     put(tmp_path / ".cache" / "vadam")
-    from vadam.data import folders
+    from vadam_paper.data import folders
 
     assert folders.cache() == tmp_path / ".cache" / "vadam"

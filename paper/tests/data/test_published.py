@@ -6,8 +6,8 @@ import os
 import numpy as np
 import pytest
 
-from vadam import data
-from vadam.data import carried, formats, registry
+from vadam_paper import data
+from vadam_paper.data import carried, formats, registry
 
 ON_DISK = [row.name for row in registry.DATASETS.values() if row.on_disk]
 FILES = {row.name: [file for form in row.on_disk for file in form.files] for row in registry.DATASETS.values()}

@@ -2,8 +2,8 @@ import dataclasses
 
 import pytest
 
-from vadam import data
-from vadam.data import registry
+from vadam_paper import data
+from vadam_paper.data import registry
 
 UCI = {
     "boston": (506, 13),

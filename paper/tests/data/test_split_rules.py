@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from vadam import data
+from vadam_paper import data
 
 UCI = {
     "boston": (455, 51),

@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
-from vadam import data
-from vadam.data import synthetic
+from vadam_paper import data
+from vadam_paper.data import synthetic
 
 
 @pytest.mark.parametrize("name", ["murphy-like", "cubic-gap"])

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import torch
 
-from vadam.experiments import find
-from vadam.experiments.image import task
-from vadam.experiments.image.run import seed_result
-from vadam.experiments.image.train import Plan
-from vadam.experiments.results import read_results
+from vadam_paper.experiments import find
+from vadam_paper.experiments.image import task
+from vadam_paper.experiments.image.run import seed_result
+from vadam_paper.experiments.image.train import Plan
+from vadam_paper.experiments.results import read_results
 
 
 def main(root: Path, method: str) -> None:

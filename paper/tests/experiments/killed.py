@@ -13,8 +13,8 @@ import sys
 import time
 from pathlib import Path
 
-from vadam.experiments import find, work
-from vadam.experiments.runner import run
+from vadam_paper.experiments import find, work
+from vadam_paper.experiments.runner import run
 
 work.SECONDS_BETWEEN_CHECKPOINTS = 0.0  # many checkpoints, so that many are hit
 EXPERIMENT = find("logreg-breast-cancer")

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import torch
 
-from vadam.experiments.rl.config import Config
-from vadam.experiments.rl.methods import Method
-from vadam.experiments.rl.trial import Trial
+from vadam_paper.experiments.rl.config import Config
+from vadam_paper.experiments.rl.methods import Method
+from vadam_paper.experiments.rl.trial import Trial
 
 
 def weights(trial: Trial) -> dict[str, torch.Tensor]:

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from vadam import metrics
-from vadam.data import Split
 from vadam.ensemble import MLP, VOGN, Vadam
-from vadam.experiments.australian.config import preset
-from vadam.experiments.australian.curve import Curve
-from vadam.experiments.australian.stack import Stack
 from vadam.gaussian import MeanFieldGaussian
+from vadam_paper.data import Split
+from vadam_paper.experiments.australian.config import preset
+from vadam_paper.experiments.australian.curve import Curve
+from vadam_paper.experiments.australian.stack import Stack
 
 CONFIG = replace(preset("smoke", "authors"), hidden=6)
 

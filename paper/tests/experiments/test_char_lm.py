@@ -10,22 +10,22 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from vadam.data import available
-from vadam.experiments import find
-from vadam.experiments.char_lm import reading, run
-from vadam.experiments.char_lm.config import OURS, PAPER
-from vadam.experiments.char_lm.methods import METHODS, adagrad
-from vadam.experiments.char_lm.network import LanguageModel, detached
-from vadam.experiments.char_lm.text import corpus, streams
-from vadam.experiments.char_lm.trial import Trial
-from vadam.experiments.clock import Took
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.manifest import write_manifest
-from vadam.experiments.results import Recorded, Results, read_results
-from vadam.experiments.runner import run_folder
-from vadam.experiments.store import Store
-from vadam.experiments.stretches import parsed
-from vadam.experiments.work import Work
+from vadam_paper.data import available
+from vadam_paper.experiments import find
+from vadam_paper.experiments.char_lm import reading, run
+from vadam_paper.experiments.char_lm.config import OURS, PAPER
+from vadam_paper.experiments.char_lm.methods import METHODS, adagrad
+from vadam_paper.experiments.char_lm.network import LanguageModel, detached
+from vadam_paper.experiments.char_lm.text import corpus, streams
+from vadam_paper.experiments.char_lm.trial import Trial
+from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.manifest import write_manifest
+from vadam_paper.experiments.results import Recorded, Results, read_results
+from vadam_paper.experiments.runner import run_folder
+from vadam_paper.experiments.store import Store
+from vadam_paper.experiments.stretches import parsed
+from vadam_paper.experiments.work import Work
 
 EXPERIMENT = find("char-lm")
 CONFIG = replace(EXPERIMENT.config("smoke", "text"), stretches=(1, 3))
@@ -37,8 +37,8 @@ needs_text = pytest.mark.skipif(not available("war-and-peace"), reason="War and 
 @needs_text
 def test_the_novel_is_cut_by_position() -> None:
     """3,258,227 characters, 84 different ones; the parts put together again are the text."""
-    from vadam.data import load
-    from vadam.experiments.char_lm.text import war_and_peace
+    from vadam_paper.data import load
+    from vadam_paper.experiments.char_lm.text import war_and_peace
 
     novel = war_and_peace(None, None)
     assert (len(novel.train), len(novel.validation), len(novel.test)) == (2_606_583, 325_822, 325_822)
@@ -194,7 +194,7 @@ def test_methods_share_their_start_and_seeds_do_not() -> None:
 
 @needs_text
 def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     epochs: list[int] = []
     advance = Trial.advance
 
@@ -213,7 +213,7 @@ def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: p
 
 @needs_text
 def test_a_stopped_cell_ends_with_the_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     whole = run.run_cell(CONFIG, "vadagrad-0-3", Work(CONFIG, "vadagrad-0-3", tmp_path / "whole"))
 
     def stop(fraction: float) -> None:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from vadam.experiments import PRESETS, Experiment, ExperimentError, experiments, find
+from vadam_paper.experiments import PRESETS, Experiment, ExperimentError, experiments, find
 
 ALL = experiments()
 RUNNABLE = [experiment for experiment in ALL if experiment.runnable]

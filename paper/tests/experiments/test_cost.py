@@ -5,12 +5,12 @@ import torch
 from torch import nn
 from torch.distributions import Normal, kl_divergence
 
-from vadam.experiments.cost.claims import CLAIMS
-from vadam.experiments.cost.config import preset
-from vadam.experiments.cost.run import METHODS, training_step
-from vadam.experiments.cost.stochastic_layers import StochasticLinear, stochastic
-from vadam.experiments.ledger import Verdict
-from vadam.experiments.results import Recorded, Results
+from vadam_paper.experiments.cost.claims import CLAIMS
+from vadam_paper.experiments.cost.config import preset
+from vadam_paper.experiments.cost.run import METHODS, training_step
+from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear, stochastic
+from vadam_paper.experiments.ledger import Verdict
+from vadam_paper.experiments.results import Recorded, Results
 
 
 def test_kl_of_stochastic_layers_up_to_a_constant() -> None:

@@ -7,7 +7,7 @@ pytest.importorskip("scipy", reason="scipy is not installed")
 
 from scipy import stats
 
-from vadam.experiments.evidence import more_often, student, welch
+from vadam_paper.experiments.evidence import more_often, student, welch
 
 
 def test_welch() -> None:

@@ -16,19 +16,19 @@ import gymnasium
 from scipy import stats
 
 from experiments.resuming import assert_goes_on_as_if_never_stopped
-from vadam.experiments import find
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.evidence import welch
-from vadam.experiments.half_cheetah import plot, table
-from vadam.experiments.half_cheetah.film import film, limbs_of, on_its_back
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results, read_results
-from vadam.experiments.rl import cells, explore_rule, judging, reading
-from vadam.experiments.rl.explore import Explore
-from vadam.experiments.rl.methods import table_3
-from vadam.experiments.rl.trial import Trial
-from vadam.experiments.work import Work
 from vadam.optim.tracing import is_arithmetic
+from vadam_paper.experiments import find
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.evidence import welch
+from vadam_paper.experiments.half_cheetah import plot, table
+from vadam_paper.experiments.half_cheetah.film import film, limbs_of, on_its_back
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.results import Recorded, Results, read_results
+from vadam_paper.experiments.rl import cells, explore_rule, judging, reading
+from vadam_paper.experiments.rl.explore import Explore
+from vadam_paper.experiments.rl.methods import table_3
+from vadam_paper.experiments.rl.trial import Trial
+from vadam_paper.experiments.work import Work
 
 EXPERIMENT = find("half-cheetah")
 SMALL = replace(
@@ -48,7 +48,7 @@ def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) ->
 
 def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of two stretches has the curve of the first in it, and the first is not trained again."""
-    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     advanced = []
     monkeypatch.setattr(Trial, "advance", _counting(Trial.advance, advanced))
     first = cells.trained(SMALL, "vadam-0-80", Work(SMALL, "vadam-0-80", tmp_path)).curve.summary()
@@ -61,7 +61,7 @@ def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: p
 def test_a_cell_that_was_killed_between_blocks_goes_on_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     key, advance, advanced = "vadam-0-160", Trial.advance, []
 
     def killed_in_the_second_block(self: Trial, until: int) -> None:
@@ -445,7 +445,7 @@ def test_the_pose_is_found_again_from_the_limbs() -> None:
     """Any pose, from the segments alone: within the turns that tell angles apart."""
     import mujoco
 
-    from vadam.experiments.half_cheetah.render import pose
+    from vadam_paper.experiments.half_cheetah.render import pose
 
     environment = SMALL.make_environment().unwrapped
     rng = np.random.default_rng(0)
@@ -460,7 +460,7 @@ def test_the_pose_is_found_again_from_the_limbs() -> None:
 
 
 def test_the_film_is_rendered_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vadam.experiments.half_cheetah import render
+    from vadam_paper.experiments.half_cheetah import render
 
     standing = np.zeros((2, 8, 4))
     standing[:, :, 3] = 0.3

@@ -12,19 +12,19 @@ from torch import nn
 
 pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 
-from vadam.experiments import ExperimentError, find, runner
-from vadam.experiments.image import run, task
-from vadam.experiments.image.config import METHODS, PRESETS, Config
-from vadam.experiments.image.methods import GRIDS, START, Data, optimizer_of, start_left
-from vadam.experiments.image.network import ResidualNetwork, parts
-from vadam.experiments.image.scores import reliability, scores
-from vadam.experiments.image.train import Plan, fit, refresh_statistics
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results, read_results, recorded_sets
-from vadam.experiments.work import Work
 from vadam.likelihoods import Categorical
-from vadam.predict import Classes
-from vadam.report import build
+from vadam.prediction import Classes
+from vadam_paper.experiments import ExperimentError, find, runner
+from vadam_paper.experiments.image import run, task
+from vadam_paper.experiments.image.config import METHODS, PRESETS, Config
+from vadam_paper.experiments.image.methods import GRIDS, START, Data, optimizer_of, start_left
+from vadam_paper.experiments.image.network import ResidualNetwork, parts
+from vadam_paper.experiments.image.scores import reliability, scores
+from vadam_paper.experiments.image.train import Plan, fit, refresh_statistics
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.results import Recorded, Results, read_results, recorded_sets
+from vadam_paper.experiments.work import Work
+from vadam_paper.report import build
 
 EXPERIMENT = find("image")
 SMOKE = EXPERIMENT.config("smoke", "text")
@@ -75,8 +75,8 @@ def test_settings_are_chosen_on_images_that_were_not_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the cell itself trains and validates on, seeds included."""
-    from vadam.experiments.image import scores as scoring
-    from vadam.experiments.image import train
+    from vadam_paper.experiments.image import scores as scoring
+    from vadam_paper.experiments.image import train
 
     trained: list[torch.Tensor] = []
     validated: list[torch.Tensor] = []
@@ -293,7 +293,7 @@ def test_training_ends_with_statistics_of_the_training_images(digits: task.Task)
 
 @pytest.mark.parametrize("method", ["adam", "vogn"])
 def test_the_rate_falls_along_a_half_cosine(method: str, digits: task.Task, monkeypatch: pytest.MonkeyPatch) -> None:
-    from vadam.experiments.image import train
+    from vadam_paper.experiments.image import train
 
     rates: list[float] = []
 
@@ -330,9 +330,9 @@ def test_the_start_of_the_precision_fades(method: str) -> None:
 
 
 def test_the_isotropic_control_has_the_same_mean_and_one_precision(monkeypatch: pytest.MonkeyPatch) -> None:
-    from vadam.experiments.image import scores as scoring
-    from vadam.experiments.image.train import Fitted
     from vadam.gaussian import MeanFieldGaussian
+    from vadam_paper.experiments.image import scores as scoring
+    from vadam_paper.experiments.image.train import Fitted
 
     seen: list[Fitted] = []
 
@@ -395,7 +395,7 @@ def test_a_cell_goes_on_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped after one of two seeds; the chosen settings are those with the larger score."""
-    monkeypatch.setattr("vadam.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     config = replace(SMOKE, trials=2, epochs=2)
     whole = run.run_cell(config, "batch-vadam", Work(config, "batch-vadam", tmp_path / "whole"))
 

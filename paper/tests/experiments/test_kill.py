@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from vadam.data import available
-from vadam.experiments import find
-from vadam.experiments.results import read_results
-from vadam.experiments.runner import run, run_folder
+from vadam_paper.data import available
+from vadam_paper.experiments import find
+from vadam_paper.experiments.results import read_results
+from vadam_paper.experiments.runner import run, run_folder
 
 EXPERIMENT = find("logreg-breast-cancer")
 CONFIG = EXPERIMENT.config("smoke", "authors")

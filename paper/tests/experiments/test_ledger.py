@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from vadam.experiments import Experiment, find
-from vadam.experiments.evidence import difference, interval, quartiles, student
-from vadam.experiments.ledger import Claim, Verdict, entries, judged, ledger
-from vadam.experiments.results import Recorded, Results
+from vadam_paper.experiments import Experiment, find
+from vadam_paper.experiments.evidence import difference, interval, quartiles, student
+from vadam_paper.experiments.ledger import Claim, Verdict, entries, judged, ledger
+from vadam_paper.experiments.results import Recorded, Results
 
 THEORY = find("theory")
 
@@ -51,7 +51,7 @@ def test_every_protocol_is_needed_and_the_missing_one_named() -> None:
 
 
 def test_without_results_all_claims_stand_as_not_run(tmp_path: Path) -> None:
-    from vadam.experiments import experiments
+    from vadam_paper.experiments import experiments
 
     rows = ledger(tmp_path, experiments())
     assert {entry.evidence.verdict for entry in rows} == {Verdict.NOT_RUN}

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 import torch
 
-from vadam.experiments.local_minima import descent
-from vadam.experiments.local_minima.config import preset
-from vadam.experiments.local_minima.landscape import gradient, objective, sharpness
-from vadam.experiments.local_minima.table import at_flat_minimum
-from vadam.experiments.randomness import generator
+from vadam_paper.experiments.local_minima import descent
+from vadam_paper.experiments.local_minima.config import preset
+from vadam_paper.experiments.local_minima.landscape import gradient, objective, sharpness
+from vadam_paper.experiments.local_minima.table import at_flat_minimum
+from vadam_paper.experiments.randomness import generator
 
 CONFIG = preset("smoke", "text")
 

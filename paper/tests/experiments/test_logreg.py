@@ -9,12 +9,12 @@ from torch import Tensor
 from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from vadam.experiments import work as work_module
-from vadam.experiments.config import Config
-from vadam.experiments.logreg import engine, matlab_toy_vogn, matlab_vadam, matlab_vogn, methods, quality
-from vadam.experiments.logreg.problem import BIAS_PRECISION, Problem, with_bias, without_bias
-from vadam.experiments.logreg.rates import decayed
 from vadam.rules import vadam
+from vadam_paper.experiments import work as work_module
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.logreg import engine, matlab_toy_vogn, matlab_vadam, matlab_vogn, methods, quality
+from vadam_paper.experiments.logreg.problem import BIAS_PRECISION, Problem, with_bias, without_bias
+from vadam_paper.experiments.logreg.rates import decayed
 
 E, N, D, M, STEPS = 3, 25, 4, 5, 21
 CONFIG = Config(experiment="x", preset="smoke", protocol="text")

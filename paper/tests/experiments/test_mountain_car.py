@@ -10,12 +10,12 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed")
 
 from experiments.resuming import assert_goes_on_as_if_never_stopped
-from vadam.experiments import find
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.mountain_car.run import methods
-from vadam.experiments.mountain_car.table import arrived
-from vadam.experiments.results import Recorded, Results, read_results
-from vadam.experiments.rl.reading import trials
+from vadam_paper.experiments import find
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.mountain_car.run import methods
+from vadam_paper.experiments.mountain_car.table import arrived
+from vadam_paper.experiments.results import Recorded, Results, read_results
+from vadam_paper.experiments.rl.reading import trials
 
 EXPERIMENT = find("mountain-car")
 SMALL = replace(

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import torch
 
-from vadam.experiments import Experiment, experiments, find
-from vadam.experiments.evidence import quartiles
-from vadam.experiments.results import Recorded, read_results
+from vadam_paper.experiments import Experiment, experiments, find
+from vadam_paper.experiments.evidence import quartiles
+from vadam_paper.experiments.results import Recorded, read_results
 
 ROOT = Path(__file__).parents[2] / "results"
 RECORDED = [experiment for experiment in experiments() if (ROOT / experiment.name).is_dir()]

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from experiments.counting.config import Config, preset
-from vadam.experiments import Experiment, ExperimentError
-from vadam.experiments import work as work_module
-from vadam.experiments.results import read_run
-from vadam.experiments.runner import run, run_folder
+from vadam_paper.experiments import Experiment, ExperimentError
+from vadam_paper.experiments import work as work_module
+from vadam_paper.experiments.results import read_run
+from vadam_paper.experiments.runner import run, run_folder
 
 COUNTING = Experiment("counting", "a test", "Counting", "experiments.counting", protocols=("text",))
 CONFIG: Config = preset("smoke", "text")

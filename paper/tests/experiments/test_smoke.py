@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from vadam.data import DataNotAvailable
-from vadam.experiments import Experiment, experiments
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Results, read_results, read_run
-from vadam.experiments.runner import run, run_folder
+from vadam_paper.data import DataNotAvailable
+from vadam_paper.experiments import Experiment, experiments
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.results import Results, read_results, read_run
+from vadam_paper.experiments.runner import run, run_folder
 
 RUNNABLE = [experiment for experiment in experiments() if experiment.runnable]
 

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from vadam.experiments import ExperimentError
-from vadam.experiments.clock import Took
-from vadam.experiments.compact import compact, dumps
-from vadam.experiments.store import Store, read_rows
+from vadam_paper.experiments import ExperimentError
+from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.compact import compact, dumps
+from vadam_paper.experiments.store import Store, read_rows
 
 TOOK = Took(1.0, 0.5)
 
@@ -56,7 +56,7 @@ def test_a_broken_line_in_the_middle_is_named(tmp_path: Path) -> None:
 
 
 def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -> None:
-    holder = "import sys, pathlib, json\nfrom vadam.experiments.store import Store\n"
+    holder = "import sys, pathlib, json\nfrom vadam_paper.experiments.store import Store\n"
     holder += "folder = pathlib.Path(sys.argv[1])\nimport os\n"
     holder += "with Store(folder, 'abc'):\n"
     holder += "    (folder / 'manifest.json').write_text(json.dumps({'running': os.getpid()}))\n"

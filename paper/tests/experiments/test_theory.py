@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from vadam.exact import logistic
-from vadam.experiments.theory import fixed_points, identities, theorem1
-from vadam.experiments.theory.config import preset
+from vadam_paper.experiments.theory import fixed_points, identities, theorem1
+from vadam_paper.experiments.theory.config import preset
 
 CONFIG = preset("smoke", "text")
 

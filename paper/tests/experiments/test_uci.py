@@ -17,20 +17,20 @@ import typer
 from scipy import stats
 from sklearn.model_selection import KFold
 
-from vadam import data
 from vadam.cli.speech import in_words
 from vadam.ensemble import MLP, Member, Scaling, train
 from vadam.ensemble.members import rows_of
-from vadam.experiments import ExperimentError, find
-from vadam.experiments.compact import compact, dumps
-from vadam.experiments.ledger import Verdict, entries
-from vadam.experiments.results import Recorded, Results, read_results, read_run
-from vadam.experiments.runner import run, run_folder
-from vadam.experiments.store import read_rows
-from vadam.experiments.uci import comparison, convergence, examine, methods, networks, plot, table
-from vadam.experiments.uci.config import Config, preset
-from vadam.experiments.uci.run import cells
-from vadam.experiments.work import Work
+from vadam_paper import data
+from vadam_paper.experiments import ExperimentError, find
+from vadam_paper.experiments.compact import compact, dumps
+from vadam_paper.experiments.ledger import Verdict, entries
+from vadam_paper.experiments.results import Recorded, Results, read_results, read_run
+from vadam_paper.experiments.runner import run, run_folder
+from vadam_paper.experiments.store import read_rows
+from vadam_paper.experiments.uci import comparison, convergence, examine, methods, networks, plot, table
+from vadam_paper.experiments.uci.config import Config, preset
+from vadam_paper.experiments.uci.run import cells
+from vadam_paper.experiments.work import Work
 
 UCI = find("table1")
 SMALL = replace(

@@ -8,14 +8,14 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from vadam import data
 from vadam.ensemble import train
-from vadam.experiments import find
-from vadam.experiments.results import read_results
-from vadam.experiments.runner import run
-from vadam.experiments.uci import best, methods
-from vadam.experiments.uci.config import Best, preset
-from vadam.experiments.uci.networks import at, final_members, folds
+from vadam_paper import data
+from vadam_paper.experiments import find
+from vadam_paper.experiments.results import read_results
+from vadam_paper.experiments.runner import run
+from vadam_paper.experiments.uci import best, methods
+from vadam_paper.experiments.uci.config import Best, preset
+from vadam_paper.experiments.uci.networks import at, final_members, folds
 
 pytestmark = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
 
@@ -84,7 +84,7 @@ def test_test_targets_do_not_touch_the_search(config: Best, tmp_path: Path, monk
             y[test] = y[test][::-1] + 7.0
         return replace(table, y=y)
 
-    monkeypatch.setattr("vadam.experiments.uci.networks.data.load", spoilt)
+    monkeypatch.setattr("vadam_paper.experiments.uci.networks.data.load", spoilt)
     one = replace(config, splits=1)
     run(UCI, one, tmp_path / "spoilt")
     monkeypatch.undo()
@@ -115,7 +115,7 @@ def test_table(tmp_path: Path) -> None:
 
 
 def _row(out: Path) -> dict:
-    from vadam.experiments.store import read_rows
+    from vadam_paper.experiments.store import read_rows
 
     (path,) = out.rglob("rows.jsonl")
     first = path.read_text().split('"config":"')[1][:16]

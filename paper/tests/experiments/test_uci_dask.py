@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from vadam import data
-from vadam.experiments import ExperimentError, find
-from vadam.experiments.cluster import _failures_in_words, workers_of
-from vadam.experiments.runner import run, run_folder
-from vadam.experiments.uci.config import Config, preset
+from vadam_paper import data
+from vadam_paper.experiments import ExperimentError, find
+from vadam_paper.experiments.cluster import _failures_in_words, workers_of
+from vadam_paper.experiments.runner import run, run_folder
+from vadam_paper.experiments.uci.config import Config, preset
 
 Client = pytest.importorskip("distributed").Client
 CancelledError = pytest.importorskip("distributed").CancelledError
@@ -74,7 +74,7 @@ def kill_at_work(address: str, victim: subprocess.Popen[str]) -> None:
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
 @pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
 def test_one_of_two_workers_is_killed(tmp_path: Path, cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam.experiments.uci.methods.ROWS_A_STACK", 640)  # many small pieces
+    monkeypatch.setattr("vadam_paper.experiments.uci.methods.ROWS_A_STACK", 640)  # many small pieces
     run(UCI, CONFIG, tmp_path / "local")
     address, workers = cluster
     with Client(address, timeout=SECONDS_TO_START) as client:
@@ -128,7 +128,7 @@ class Cluster:
     ],
 )
 def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: dict[str, int], message: str) -> None:
-    monkeypatch.setattr("vadam.experiments.cluster._client", lambda scheduler: Cluster(**threads))
+    monkeypatch.setattr("vadam_paper.experiments.cluster._client", lambda scheduler: Cluster(**threads))
     with pytest.raises(ExperimentError, match=message), workers_of(UCI, "dask", "tcp://a:1"):
         pass
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from vadam.experiments import find
-from vadam.experiments.contract import Experiment
-from vadam.experiments.ledger import Claim, judged
-from vadam.experiments.runner import run
-from vadam.report import build
+from vadam_paper.experiments import find
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.ledger import Claim, judged
+from vadam_paper.experiments.runner import run
+from vadam_paper.report import build
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 

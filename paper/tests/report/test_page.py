@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from vadam.experiments import experiments, find
-from vadam.experiments.runner import run
-from vadam.experiments.tables import Table
-from vadam.report import build, html, markdown
+from vadam_paper.experiments import experiments, find
+from vadam_paper.experiments.runner import run
+from vadam_paper.experiments.tables import Table
+from vadam_paper.report import build, html, markdown
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 

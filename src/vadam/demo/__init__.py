@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vadam.experiments.demo.schedule import Results, Size
+    from vadam.demo.schedule import Results, Size
 
 __all__ = ["main"]
 
@@ -25,12 +25,13 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     """
     import torch
 
-    from vadam.experiments.demo import page, screen
-    from vadam.experiments.demo.schedule import Results, Size, run
+    from vadam.demo import page, screen, tabular
+    from vadam.demo.schedule import Results, Size, run
 
     torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())
     page.check()
+    tabular.check()
     try:
         with screen.progress() as move:
             run(results, move)

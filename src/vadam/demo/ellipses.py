@@ -13,9 +13,9 @@ from torch import nn
 
 import vadam
 from vadam import data
+from vadam.demo.regression import SEED, Tell, train
 from vadam.exact import logistic
 from vadam.exact.grid import GridPosterior, grid_posterior
-from vadam.experiments.demo.regression import SEED, Tell, train
 
 PRIOR_PRECISION = 0.1
 RANGES = ((0.0, 14.0), (-0.5, 6.0))  # holds all of the true posterior that matters
@@ -57,8 +57,8 @@ def exact() -> Ellipse:
 
 
 def true_posterior(points: int = 240) -> GridPosterior:
-    table = data.load("murphy-like")
-    signed = torch.from_numpy(table.X * np.where(table.y > 0, 1.0, -1.0)[:, None])
+    X, y = data.murphy_like()
+    signed = torch.from_numpy(X * np.where(y > 0, 1.0, -1.0)[:, None])
 
     def log_joint(w: torch.Tensor) -> torch.Tensor:
         log_likelihood = nn.functional.logsigmoid(w @ signed.T).sum(1)
@@ -68,8 +68,8 @@ def true_posterior(points: int = 240) -> GridPosterior:
 
 
 def learn(run: Run, steps: int, tell: Tell) -> Ellipse:
-    table = data.load("murphy-like")
-    x, y = torch.from_numpy(table.X), torch.from_numpy(table.y)[:, None]
+    x, y = map(torch.from_numpy, data.murphy_like())
+    y = y[:, None]
     network = nn.Linear(2, 1, bias=False, dtype=torch.float64)
     nn.init.zeros_(network.weight)
     optimizer = run.optimizer(
@@ -90,5 +90,4 @@ def learn(run: Run, steps: int, tell: Tell) -> Ellipse:
 
 
 def _best() -> logistic.Fit:
-    table = data.load("murphy-like")
-    return logistic.mean_field(table.X, table.y, PRIOR_PRECISION)
+    return logistic.mean_field(*data.murphy_like(), PRIOR_PRECISION)

@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vadam.experiments import plotting
-from vadam.experiments.demo import ellipses, tabular, wave
-from vadam.experiments.demo.schedule import EXACT, Results
-from vadam.experiments.plotting import INK
+from vadam import plotting
+from vadam.demo import ellipses, tabular, wave
+from vadam.demo.schedule import EXACT, Results
+from vadam.plotting import INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import torch
 
 import vadam
-from vadam.experiments import atomic, plotting
-from vadam.experiments.demo import figures, words
-from vadam.experiments.demo.schedule import EXACT, Results
-from vadam.experiments.tables import Table
+from vadam import atomic, plotting
+from vadam.demo import figures, words
+from vadam.demo.schedule import EXACT, Results
 from vadam.report import html
+from vadam.report.html import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,9 +11,9 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LinearLR
 
 from vadam import Gaussian, MeanFieldGaussian, metrics, predict
-from vadam.experiments.demo.methods import Method, posterior
+from vadam.demo.methods import Method, posterior
 from vadam.likelihoods import Likelihood
-from vadam.predict import Regression
+from vadam.prediction import Regression
 
 BATCH_SIZE = 8
 DRAWS = 200

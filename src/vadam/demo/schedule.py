@@ -6,12 +6,12 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from vadam.experiments.demo import ellipses, tabular, wave
-from vadam.experiments.demo.ellipses import Ellipse
-from vadam.experiments.demo.methods import METHODS
-from vadam.experiments.demo.regression import Score, Tell, judge, learn
-from vadam.experiments.demo.tabular import Intervals
-from vadam.experiments.demo.wave import Band
+from vadam.demo import ellipses, tabular, wave
+from vadam.demo.ellipses import Ellipse
+from vadam.demo.methods import METHODS
+from vadam.demo.regression import Score, Tell, judge, learn
+from vadam.demo.tabular import Intervals
+from vadam.demo.wave import Band
 
 RAW = "Vadam, raw input"
 EXACT = "MF-Exact"
@@ -68,7 +68,7 @@ class Job:
 
 
 def jobs(size: Size) -> list[Job]:
-    return [*_wave(size), *_ellipses(size), *(job for name in tabular.NAMES for job in _tabular(name, size))]
+    return [*_wave(size), *_ellipses(size), *(job for name in tabular.TABLES for job in _tabular(name, size))]
 
 
 def run(results: Results, progress: Callable[[float, str], None]) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vadam.experiments import ExperimentError
-from vadam.experiments.demo.schedule import EXACT, Results
+from vadam.demo.schedule import EXACT, Results
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,5 +92,5 @@ def _console(stderr: bool = False) -> "Console":
     try:
         from rich.console import Console
     except ImportError as error:
-        raise ExperimentError('The demo prints its table with rich: pip install "vadam[cli]".') from error
+        raise ImportError('The demo prints its table with rich: pip install "vadam[cli]".') from error
     return Console(stderr=stderr, highlight=False)

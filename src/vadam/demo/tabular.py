@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 from vadam import Gaussian, data, metrics
-from vadam.experiments.demo.methods import METHODS
-from vadam.experiments.demo.regression import Learned, Problem, Tell, learn
+from vadam.demo.methods import METHODS
+from vadam.demo.regression import Learned, Problem, Tell, learn
 
-NAMES = ("boston", "concrete")
+TABLES = {"boston": data.boston, "concrete": data.concrete}
 LEVELS = np.arange(0.1, 1.0, 0.1)
 HIDDEN = 50
 NOISE_AT_FIRST = 10.0  # while the noise is still being measured
@@ -33,7 +33,7 @@ class Intervals:
 
 def measure_noise(name: str, steps: int, tell: Tell) -> float:
     """The precision of the noise, in units of the standardised target."""
-    train, _ = data.splits(name)[0]
+    train, _ = _split(name)
     fifth = len(train) // 5
     held_out = _problem(name, train[:-fifth], train[-fifth:], NOISE_AT_FIRST)
     errors = learn(held_out, METHODS["MAP-Adam"], steps, tell).predict(held_out.x_test)
@@ -41,7 +41,7 @@ def measure_noise(name: str, steps: int, tell: Tell) -> float:
 
 
 def problem(name: str, noise_precision: float) -> Problem:
-    train, test = data.splits(name)[0]
+    train, test = _split(name)
     return _problem(name, train, test, noise_precision)
 
 
@@ -56,9 +56,20 @@ def intervals(problem: Problem, learned: Learned) -> Intervals:
     return Intervals(actual, mean, lower, upper, np.array(covered))
 
 
+def check() -> None:
+    """Say before the training, not in the midst of it, that the tables are not there."""
+    for read in TABLES.values():
+        read()
+
+
+def _split(name: str) -> data.Split:
+    X, _ = TABLES[name]()
+    return data.gal_splits(len(X))[0]
+
+
 def _problem(name: str, train: np.ndarray, test: np.ndarray, noise_precision: float) -> Problem:
-    table = data.load(name, download=False)
-    x, y = torch.tensor(table.X, dtype=torch.float32), torch.tensor(table.y, dtype=torch.float32)[:, None]
+    x, y = (torch.tensor(values, dtype=torch.float32) for values in TABLES[name]())
+    y = y[:, None]
     center_x, unit_x, center_y, unit_y = x[train].mean(0), x[train].std(0), y[train].mean(0), y[train].std(0)
     x, y = (x - center_x) / unit_x, (y - center_y) / unit_y
     return Problem(

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from vadam import Gaussian
-from vadam.experiments.demo.regression import Learned, Problem
+from vadam.demo.regression import Learned, Problem
 
 NOISE_STD = 0.2
 NEAREST, FARTHEST = 1.5, 4.5

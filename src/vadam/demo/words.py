@@ -1,11 +1,11 @@
 """What the page says. Verdicts come from the numbers, so that the page cannot promise what was not measured."""
 
-from vadam.experiments.demo import ellipses, tabular, wave
-from vadam.experiments.demo.methods import METHODS, SHARPNESS
-from vadam.experiments.demo.regression import BATCH_SIZE, DRAWS, LAST_RATE
-from vadam.experiments.demo.schedule import RAW, Results, Size
-from vadam.experiments.demo.wave import Band
-from vadam.experiments.tables import Table
+from vadam.demo import ellipses, tabular, wave
+from vadam.demo.methods import METHODS, SHARPNESS
+from vadam.demo.regression import BATCH_SIZE, DRAWS, LAST_RATE
+from vadam.demo.schedule import RAW, Results, Size
+from vadam.demo.wave import Band
+from vadam.report.html import Table
 
 WIDER = 1.5  # a band counts as wider from this ratio of standard deviations
 

@@ -22,7 +22,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
 from vadam.optim.attach import Hook
-from vadam.predict import Classes, Prediction, Regression, predict
+from vadam.prediction import Classes, Prediction, Regression, predict
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer

@@ -6,16 +6,17 @@ from typing import Annotated, Any
 import typer
 
 from vadam.cli.progress import bar
-from vadam.cli.speech import in_words, print_json
+from vadam.cli.speech import print_json
+from vadam_paper.cli.mistakes import in_words
 
-app = typer.Typer(no_args_is_help=True, help="The data sets of the paper and of the demo.")
+app = typer.Typer(no_args_is_help=True, help="The data sets of the paper.")
 
 Root = Annotated[Path | None, typer.Option("--data", help="Folder to look in first.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 def _names(incomplete: str) -> list[str]:
-    from vadam.data import registry
+    from vadam_paper.data import registry
 
     return [name for name in registry.DATASETS if name.startswith(incomplete)]
 
@@ -27,7 +28,7 @@ Name = Annotated[str, typer.Argument(help="The data set; vadam data list shows t
 def list_sets(data: Root = None, as_json: Json = False) -> None:
     """Show the data sets and where each is found."""
     with in_words(as_json):
-        from vadam.data import locate, registry
+        from vadam_paper.data import locate, registry
 
         rows = []
         for name, dataset in registry.DATASETS.items():
@@ -52,7 +53,7 @@ def list_sets(data: Root = None, as_json: Json = False) -> None:
 def get(name: Name, data: Root = None, as_json: Json = False) -> None:
     """Fetch a data set, unless it is on this machine already."""
     with in_words(as_json), bar(name) as move:
-        from vadam.data import get as fetch
+        from vadam_paper.data import get as fetch
 
         place = fetch(name, data, progress=lambda done, total: move(done / total if total else 0.0, "download"))
         answer = {"name": name, "found": place.origin, "where": place.where}
@@ -63,7 +64,7 @@ def get(name: Name, data: Root = None, as_json: Json = False) -> None:
 def check(name: Name, data: Root = None, as_json: Json = False) -> None:
     """Compare a data set with its published checksum."""
     with in_words(as_json):
-        from vadam.data import check as compare
+        from vadam_paper.data import check as compare
 
         place = compare(name, data)
         answer = {"name": name, "ok": True, "where": place.where}

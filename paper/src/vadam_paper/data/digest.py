@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vadam.data.table import Table, Text
+from vadam_paper.data.table import Table, Text
 
 
 def of_bytes(path: Path) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from vadam.data.errors import ChecksumMismatch, DownloadFailed
+from vadam_paper.data.errors import ChecksumMismatch, DownloadFailed
 
 Progress = Callable[[int, int | None], None]  # bytes done, bytes in all (None where the server does not say)
 

@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from vadam.data.errors import DataNotAvailable
+from vadam_paper.data.errors import DataNotAvailable
 
 
 class Folder(NamedTuple):

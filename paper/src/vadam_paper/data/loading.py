@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, overload
 
-from vadam.data import digest, folders, registry
-from vadam.data.download import Progress, fetch
-from vadam.data.errors import ChecksumMismatch, DataNotAvailable, DownloadFailed
-from vadam.data.formats import Arrays
-from vadam.data.spec import Dataset, OnDisk
-from vadam.data.table import Split, Table, Text
+from vadam_paper.data import digest, folders, registry
+from vadam_paper.data.download import Progress, fetch
+from vadam_paper.data.errors import ChecksumMismatch, DataNotAvailable, DownloadFailed
+from vadam_paper.data.formats import Arrays
+from vadam_paper.data.spec import Dataset, OnDisk
+from vadam_paper.data.table import Split, Table, Text
 
 Root = str | os.PathLike[str] | None
 

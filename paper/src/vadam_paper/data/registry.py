@@ -2,11 +2,11 @@
 
 import difflib
 
-from vadam.data.errors import UnknownDataset
-from vadam.data.sets.classification import CLASSIFICATION
-from vadam.data.sets.regression import REGRESSION
-from vadam.data.sets.text import TEXT
-from vadam.data.spec import Dataset
+from vadam_paper.data.errors import UnknownDataset
+from vadam_paper.data.sets.classification import CLASSIFICATION
+from vadam_paper.data.sets.regression import REGRESSION
+from vadam_paper.data.sets.text import TEXT
+from vadam_paper.data.spec import Dataset
 
 DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (*REGRESSION, *CLASSIFICATION, *TEXT)}
 

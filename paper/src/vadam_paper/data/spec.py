@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from vadam.data import digest
-from vadam.data.formats import Arrays
-from vadam.data.table import Split, Table, Text
+from vadam_paper.data import digest
+from vadam_paper.data.formats import Arrays
+from vadam_paper.data.table import Split, Table, Text
 
 Task = Literal["regression", "binary", "multiclass", "text"]
 

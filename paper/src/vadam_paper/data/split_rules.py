@@ -2,15 +2,10 @@
 
 import numpy as np
 
-from vadam.data.table import Split
+from vadam.data import NUM_SPLITS, Split
+from vadam.data import gal_splits as gal
 
-NUM_SPLITS = 20
-
-
-def gal(n: int) -> tuple[Split, ...]:
-    """The 20 random 90/10 splits of the UCI regression benchmark (Gal & Ghahramani 2016), one stream seeded with 1."""
-    random = np.random.RandomState(1)
-    return tuple(_cut(random.choice(range(n), n, replace=False), round(0.9 * n)) for _ in range(NUM_SPLITS))
+__all__ = ["first_rows", "gal", "halves", "presplit"]
 
 
 def halves(n: int) -> tuple[Split, ...]:

@@ -3,18 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from vadam.data.formats import Arrays
+from vadam.data import murphy_like
+from vadam_paper.data.formats import Arrays
 
-
-def murphy_like(*, n_per_class: int = 30, seed: int = 0) -> Arrays:
-    """Two Gaussian clouds, as in Murphy (2012), Fig. 8.6, and the toy set of Fig. 2(a):
-
-    y = 1: x ~ N((1, 5), 1²),  y = 0: x ~ N((−5, 1), 2.2²)
-    """
-    random = np.random.default_rng(seed)
-    ones = random.normal((1.0, 5.0), 1.0, size=(n_per_class, 2))
-    zeros = random.normal((-5.0, 1.0), 2.2, size=(n_per_class, 2))
-    return np.concatenate([ones, zeros]), np.repeat([1.0, 0.0], n_per_class)
+__all__ = ["cubic", "cubic_gap", "murphy_like"]
 
 
 def cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:

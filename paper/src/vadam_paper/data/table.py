@@ -1,10 +1,13 @@
 """What a loader returns: a table, a text, an index split."""
 
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+from vadam.data import Split
+
+__all__ = ["Split", "Table", "Text"]
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,3 @@ class Text:
     """A text as its bytes: line ends and byte-order mark count, as they did in the published character counts."""
 
     content: bytes
-
-
-class Split(NamedTuple):
-    """Row numbers of the training and of the test part, in the published order."""
-
-    train: NDArray[np.int64]
-    test: NDArray[np.int64]

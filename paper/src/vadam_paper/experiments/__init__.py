@@ -12,9 +12,9 @@ A folder is a package of small modules, found by their names:
     paper.json    the numbers of the paper and of the figures that its authors ship
 
 A folder that has only ``__init__.py`` and ``claims.py`` is declared: its claims stand in the ledger as not run.
-Experiments never import one another; what several share stands beside them (``logreg/``, ``plotting.py``).
+Experiments never import one another; what several share stands beside them (``logreg/``, ``rl/``).
 """
 
-from vadam.experiments.contract import PRESETS, PROTOCOLS, Experiment, ExperimentError, experiments, find
+from vadam_paper.experiments.contract import PRESETS, PROTOCOLS, Experiment, ExperimentError, experiments, find
 
 __all__ = ["PRESETS", "PROTOCOLS", "Experiment", "ExperimentError", "experiments", "find"]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from vadam.experiments.contract import Experiment, ExperimentError
+from vadam_paper.experiments.contract import Experiment, ExperimentError
 
 BACKENDS = ("local", "dask")
 SECONDS_TO_CONNECT = 10

@@ -10,10 +10,10 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from vadam.experiments.config import Config
-    from vadam.experiments.ledger import Claim
-    from vadam.experiments.results import Results
-    from vadam.experiments.tables import Table
+    from vadam_paper.experiments.config import Config
+    from vadam_paper.experiments.ledger import Claim
+    from vadam_paper.experiments.results import Results
+    from vadam_paper.experiments.tables import Table
 
 PRESETS = ("smoke", "quick", "paper")
 PROTOCOLS = ("authors", "text")
@@ -112,9 +112,9 @@ class Experiment:
 
 def experiments() -> tuple[Experiment, ...]:
     """All experiments in this version, in the order of the paper."""
-    package = importlib.import_module("vadam.experiments")
+    package = importlib.import_module("vadam_paper.experiments")
     found = []
-    for module in pkgutil.iter_modules(package.__path__, "vadam.experiments."):
+    for module in pkgutil.iter_modules(package.__path__, "vadam_paper.experiments."):
         if module.ispkg:
             experiment = getattr(importlib.import_module(module.name), "EXPERIMENT", None)
             if experiment is not None:

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vadam.experiments.contract import ExperimentError
+from vadam_paper.experiments.contract import ExperimentError
 
 RESAMPLES = 10_000
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from vadam.experiments.contract import Experiment
-from vadam.experiments.results import Results, read_results
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.results import Results, read_results
 
 
 class Verdict(StrEnum):

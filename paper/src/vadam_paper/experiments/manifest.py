@@ -15,9 +15,9 @@ from typing import Any
 
 import torch
 
-from vadam.experiments import atomic
-from vadam.experiments.config import Config
-from vadam.experiments.store import Row
+from vadam import atomic
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.store import Row
 
 PACKAGES = ("vadam", "torch", "numpy", "scipy", "gymnasium", "mujoco", "stable-baselines3")
 
@@ -64,7 +64,7 @@ def commit() -> str | None:
     here = Path(__file__).parent
     try:
         head = _git(here, "rev-parse", "--short=12", "HEAD")
-        return head + ("+" if _git(here, "status", "--porcelain", "--", str(here.parent)) else "")
+        return head + ("+" if _git(here, "status", "--porcelain", "--", ":/src", str(here.parent)) else "")
     except (OSError, subprocess.CalledProcessError):
         return None
 

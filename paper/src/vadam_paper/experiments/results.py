@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vadam.experiments.contract import Experiment
-from vadam.experiments.manifest import read_manifest
-from vadam.experiments.store import read_rows
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.manifest import read_manifest
+from vadam_paper.experiments.store import read_rows
 
 
 @dataclass(frozen=True)

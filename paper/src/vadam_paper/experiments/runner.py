@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-from vadam.experiments.clock import Took
-from vadam.experiments.config import Config
-from vadam.experiments.contract import Experiment, ExperimentError
-from vadam.experiments.manifest import commit, read_manifest, write_manifest
-from vadam.experiments.store import Row, Store
-from vadam.experiments.work import Work
+from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.contract import Experiment, ExperimentError
+from vadam_paper.experiments.manifest import commit, read_manifest, write_manifest
+from vadam_paper.experiments.store import Row, Store
+from vadam_paper.experiments.work import Work
 
 Progress = Callable[[float, str], None]
 """Called with the fraction of the whole that is done and the key of the cell that moved."""

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from vadam.experiments.clock import Took
-from vadam.experiments.compact import compact, dumps
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.lock import try_lock
+from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.compact import compact, dumps
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.lock import try_lock
 
 Row = dict[str, Any]
 

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from vadam.experiments.results import Recorded
+from vadam_paper.experiments.results import Recorded
 
 
 def key(method: str, number: int, end: int) -> str:

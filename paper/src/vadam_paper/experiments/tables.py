@@ -1,14 +1,10 @@
 """The table of an artefact: the paper's number beside ours under either protocol."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from vadam.report.html import Table
 
-@dataclass(frozen=True)
-class Table:
-    caption: str
-    columns: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
+__all__ = ["Table", "median_and_quartiles"]
 
 
 def median_and_quartiles(values: Sequence[float], digits: int = 4) -> str:

@@ -10,9 +10,9 @@ from safetensors import safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from vadam.experiments import atomic
-from vadam.experiments.clock import Clock, Took
-from vadam.experiments.config import Config
+from vadam import atomic
+from vadam_paper.experiments.clock import Clock, Took
+from vadam_paper.experiments.config import Config
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 

@@ -4,6 +4,6 @@
 SVG, and the ledger as JSON.
 """
 
-from vadam.report.build import build
+from vadam_paper.report.build import build
 
 __all__ = ["build"]

@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from vadam.experiments import atomic, plotting
-from vadam.experiments.contract import Experiment
-from vadam.experiments.results import Results
-from vadam.report import html, markdown
+from vadam import atomic, plotting
+from vadam.report import html
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.results import Results
+from vadam_paper.report import markdown
 
 PROTOCOLS = {"authors": "authors’ protocol", "text": "text’s protocol", "best": "best protocol"}
 

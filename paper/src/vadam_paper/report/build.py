@@ -4,11 +4,13 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from vadam.experiments import atomic, experiments
-from vadam.experiments.contract import Experiment
-from vadam.experiments.ledger import Entry, Verdict, entries
-from vadam.experiments.results import Results, read_results, recorded_sets
-from vadam.report import artefact, claims, html
+from vadam import atomic
+from vadam.report import html
+from vadam_paper.experiments import experiments
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.ledger import Entry, Verdict, entries
+from vadam_paper.experiments.results import Results, read_results, recorded_sets
+from vadam_paper.report import artefact, claims
 
 
 def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
@@ -19,9 +21,9 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
     rows = _once([entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])])
     sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
     page = html.fill(
-        html.asset("page.html"),
+        html.asset("page.html", "vadam_paper.report"),
         style=html.asset("page.css"),
-        script=html.asset("page.js"),
+        script=html.asset("page.js", "vadam_paper.report"),
         summary=claims.summary(rows),
         navigation=_navigation(chosen, recorded),
         ledger=claims.ledger(rows, chosen),

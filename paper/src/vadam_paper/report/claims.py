@@ -2,9 +2,9 @@
 
 from collections import Counter
 
-from vadam.experiments.contract import Experiment
-from vadam.experiments.ledger import Entry, Verdict
 from vadam.report import html
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.ledger import Entry, Verdict
 
 SIGNS = {Verdict.SUPPORTED: "✓", Verdict.NOT_SUPPORTED: "✗", Verdict.NOT_RUN: "–"}
 

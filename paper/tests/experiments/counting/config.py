@@ -1,6 +1,6 @@
 from dataclasses import dataclass
 
-from vadam.experiments.config import Config as BaseConfig
+from vadam_paper.experiments.config import Config as BaseConfig
 
 
 @dataclass(frozen=True, kw_only=True)

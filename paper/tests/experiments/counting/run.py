@@ -5,8 +5,8 @@ from typing import Any
 import torch
 
 from experiments.counting.config import Config
-from vadam.experiments.randomness import generator
-from vadam.experiments.work import Work
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.work import Work
 
 
 def cells(config: Config) -> dict[str, float]:

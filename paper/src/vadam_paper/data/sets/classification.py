@@ -6,8 +6,8 @@ Binary targets are 0 and 1. What they were in the files, in this order: australi
 
 from functools import partial
 
-from vadam.data import carried, digest, formats, split_rules, synthetic
-from vadam.data.spec import Dataset, File, InPackage, OnDisk
+from vadam_paper.data import carried, digest, formats, split_rules, synthetic
+from vadam_paper.data.spec import Dataset, File, InPackage, OnDisk
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
 UCI = "https://archive.ics.uci.edu/dataset"

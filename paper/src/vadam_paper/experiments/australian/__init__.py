@@ -1,6 +1,6 @@
 """Fig. 3 left: how fast BBVI, Vadam and VOGN converge on a small network."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="australian",

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vadam.experiments.evidence import Interval, difference, interval
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Recorded, Results
+from vadam_paper.experiments.evidence import Interval, difference, interval
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Recorded, Results
 
 SHOWN = ("M1-S1", "M1-S16", "M128-S16")
 WELL = 0.1

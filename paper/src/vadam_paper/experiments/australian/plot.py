@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.experiments.australian.table import NAMES, PAPER, settings
-from vadam.experiments.plotting import COLOURS, panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import COLOURS, panels, style
+from vadam_paper.experiments.australian.table import NAMES, PAPER, settings
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,12 +5,12 @@ from typing import Any
 
 import torch
 
-from vadam import data
 from vadam.ensemble import BBVI, MLP, VOGN, Method, Vadam
-from vadam.experiments.australian.config import Config
-from vadam.experiments.australian.curve import Curve
-from vadam.experiments.australian.stack import Stack
-from vadam.experiments.work import Work
+from vadam_paper import data
+from vadam_paper.experiments.australian.config import Config
+from vadam_paper.experiments.australian.curve import Curve
+from vadam_paper.experiments.australian.stack import Stack
+from vadam_paper.experiments.work import Work
 
 METHODS = {"authors": ("bbvi", "vadam", "vogn"), "text": ("vogn",)}
 """BBVI and Vadam are the same in the text as in the authors' program."""

@@ -6,13 +6,13 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from vadam.data import Split
 from vadam.ensemble import MLP, Method, layout, noise
 from vadam.ensemble import step as steps
 from vadam.ensemble.engine import choose
 from vadam.ensemble.methods import Hyper
 from vadam.ensemble.minibatches import Batch, Rows, minibatches
-from vadam.experiments.australian.config import Config
+from vadam_paper.data import Split
+from vadam_paper.experiments.australian.config import Config
 
 ELBO_SAMPLES = 100
 

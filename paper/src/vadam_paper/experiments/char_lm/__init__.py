@@ -1,6 +1,6 @@
 """App. M: the marginal value of adaptive methods, a character-level language model of War and Peace."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="char-lm",

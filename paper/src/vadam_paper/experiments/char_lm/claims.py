@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from vadam.experiments.char_lm.config import SCHEDULE
-from vadam.experiments.char_lm.reading import NAMES, best, seeds
-from vadam.experiments.ledger import Claim, Evidence, Verdict, judged
-from vadam.experiments.results import Recorded, Results
+from vadam_paper.experiments.char_lm.config import SCHEDULE
+from vadam_paper.experiments.char_lm.reading import NAMES, best, seeds
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
+from vadam_paper.experiments.results import Recorded, Results
 
 MARGIN = 0.01
 """Nats a character. Runs that differ by no more count as comparable."""

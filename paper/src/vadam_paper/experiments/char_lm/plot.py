@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.experiments.char_lm.reading import NAMES, runs
-from vadam.experiments.plotting import panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import panels, style
+from vadam_paper.experiments.char_lm.reading import NAMES, runs
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

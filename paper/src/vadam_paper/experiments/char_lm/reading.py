@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from vadam.experiments.stretches import furthest as runs
-from vadam.experiments.stretches import numbered as seeds
+from vadam_paper.experiments.stretches import furthest as runs
+from vadam_paper.experiments.stretches import numbered as seeds
 
 __all__ = ["NAMES", "best", "runs", "seeds"]
 

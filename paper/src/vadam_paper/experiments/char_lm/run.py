@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from vadam.experiments import stretches
-from vadam.experiments.char_lm.config import OURS, PAPER, Config
-from vadam.experiments.work import Work
+from vadam_paper.experiments import stretches
+from vadam_paper.experiments.char_lm.config import OURS, PAPER, Config
+from vadam_paper.experiments.work import Work
 
 COST = {"vogn": 2.2}
 """Of an epoch, where it is not 1."""
@@ -23,9 +23,9 @@ def cells(config: Config) -> dict[str, float]:
 
 
 def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
-    from vadam.experiments.char_lm.methods import METHODS
-    from vadam.experiments.char_lm.text import war_and_peace
-    from vadam.experiments.char_lm.trial import Trial
+    from vadam_paper.experiments.char_lm.methods import METHODS
+    from vadam_paper.experiments.char_lm.text import war_and_peace
+    from vadam_paper.experiments.char_lm.trial import Trial
 
     method, seed, end = stretches.parsed(key)
     trial = Trial(config, METHODS[method], seed, war_and_peace(config.characters, work.data))

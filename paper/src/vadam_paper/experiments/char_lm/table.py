@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vadam.experiments.char_lm.reading import NAMES, best, runs
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.char_lm.reading import NAMES, best, runs
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table
 
 TABLE_4 = {
     "sgd": "α = 0.5, K = 80",

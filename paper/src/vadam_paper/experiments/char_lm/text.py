@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from vadam import data
+from vadam_paper import data
 
 
 class Corpus(NamedTuple):

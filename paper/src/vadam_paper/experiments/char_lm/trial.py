@@ -7,13 +7,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vadam.experiments.char_lm.config import Config
-from vadam.experiments.char_lm.methods import Method
-from vadam.experiments.char_lm.network import LanguageModel, State, detached
-from vadam.experiments.char_lm.text import Corpus, Streams, streams
-from vadam.experiments.optimizer_state import load_tensors, tensors_of
-from vadam.experiments.randomness import generator
 from vadam.optim.base import VariationalOptimizer
+from vadam_paper.experiments.char_lm.config import Config
+from vadam_paper.experiments.char_lm.methods import Method
+from vadam_paper.experiments.char_lm.network import LanguageModel, State, detached
+from vadam_paper.experiments.char_lm.text import Corpus, Streams, streams
+from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
+from vadam_paper.experiments.randomness import generator
 
 STEPS_AT_ONCE = 500
 """In evaluation, where the length of a chunk changes nothing but the speed."""

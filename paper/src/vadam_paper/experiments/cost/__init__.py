@@ -1,6 +1,6 @@
 """What the paper promises about cost, beyond memory: computation and effort."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="cost",

@@ -1,8 +1,8 @@
 """What the paper says about the price of its algorithms."""
 
-from vadam.experiments.cost.reading import NAMES, ratio
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Recorded, Results
+from vadam_paper.experiments.cost.reading import NAMES, ratio
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Recorded, Results
 
 
 def _less_computation(results: Results) -> Evidence:

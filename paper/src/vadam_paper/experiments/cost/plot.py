@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.experiments.cost.reading import NAMES, ratio
-from vadam.experiments.plotting import panels, style
-from vadam.experiments.results import Results
+from vadam.plotting import panels, style
+from vadam_paper.experiments.cost.reading import NAMES, ratio
+from vadam_paper.experiments.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

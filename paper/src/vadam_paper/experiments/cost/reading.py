@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vadam.experiments.evidence import Interval, interval
-from vadam.experiments.results import Recorded
+from vadam_paper.experiments.evidence import Interval, interval
+from vadam_paper.experiments.results import Recorded
 
 NAMES = {
     "adam": "Adam, maximum likelihood",

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from vadam.experiments.cost.config import Config
-from vadam.experiments.work import Work
+from vadam_paper.experiments.cost.config import Config
+from vadam_paper.experiments.work import Work
 
 NUM_DATA, PRIOR_PRECISION = 60_000, 1.0
 
@@ -65,7 +65,7 @@ def _adam(model: Any, config: Config) -> tuple[Any, Any, Any]:
 def _layers(model: Any, config: Config) -> tuple[Any, Any, Any]:
     import torch
 
-    from vadam.experiments.cost.stochastic_layers import StochasticLinear, stochastic
+    from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear, stochastic
 
     model = stochastic(model)
     drawn = [layer for layer in model if isinstance(layer, StochasticLinear)]

@@ -1,8 +1,8 @@
 """The time of a training step beside that of Adam."""
 
-from vadam.experiments.cost.reading import NAMES, milliseconds, ratio
-from vadam.experiments.results import Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.cost.reading import NAMES, milliseconds, ratio
+from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.tables import Table
 
 
 def table(results: Results) -> Table:

@@ -1,6 +1,6 @@
 """Fig. 3 right and App. K: exploration in deep reinforcement learning."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="half-cheetah",

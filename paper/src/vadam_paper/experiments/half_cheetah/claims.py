@@ -2,10 +2,10 @@
 
 from functools import partial
 
-from vadam.experiments.half_cheetah.table import UNTIL
-from vadam.experiments.ledger import Claim
-from vadam.experiments.rl.judging import ahead, comparable, compared, never_grows, not_behind
-from vadam.experiments.rl.reading import final, unrest
+from vadam_paper.experiments.half_cheetah.table import UNTIL
+from vadam_paper.experiments.ledger import Claim
+from vadam_paper.experiments.rl.judging import ahead, comparable, compared, never_grows, not_behind
+from vadam_paper.experiments.rl.reading import final, unrest
 
 TRIALS = 5
 END = 3_000_000

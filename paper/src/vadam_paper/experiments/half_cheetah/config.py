@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
-from vadam.experiments.rl.config import PROTOCOLS
-from vadam.experiments.rl.config import Config as SharedConfig
+from vadam_paper.experiments.rl.config import PROTOCOLS
+from vadam_paper.experiments.rl.config import Config as SharedConfig
 
 QUICK = ("vadam", "adam-plain", "sgd-plain")
 

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.experiments.half_cheetah.render import rendered
-from vadam.experiments.half_cheetah.table import PAPER
-from vadam.experiments.plotting import INK, panels, style
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.judging import main
-from vadam.experiments.rl.reading import COLOURS, NAMES, curve, trials
-from vadam.experiments.stretches import parsed
+from vadam.plotting import INK, panels, style
+from vadam_paper.experiments.half_cheetah.render import rendered
+from vadam_paper.experiments.half_cheetah.table import PAPER
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.rl.judging import main
+from vadam_paper.experiments.rl.reading import COLOURS, NAMES, curve, trials
+from vadam_paper.experiments.stretches import parsed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -34,7 +34,7 @@ def pose(environment: Any, limbs: np.ndarray) -> None:
     """Puts the cheetah where its limbs, segments [limbs, (x₁, z₁, x₂, z₂)], lie: each joint has turned its limb against the one above."""
     import mujoco
 
-    from vadam.experiments.half_cheetah.film import limbs_of
+    from vadam_paper.experiments.half_cheetah.film import limbs_of
 
     model, data = environment.model, environment.data
     data.qpos[:] = 0

@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from vadam.experiments.half_cheetah.config import Config
-from vadam.experiments.half_cheetah.film import film
-from vadam.experiments.rl.cells import cells, trained
-from vadam.experiments.work import Work
+from vadam_paper.experiments.half_cheetah.config import Config
+from vadam_paper.experiments.half_cheetah.film import film
+from vadam_paper.experiments.rl.cells import cells, trained
+from vadam_paper.experiments.work import Work
 
 __all__ = ["cells", "run_cell"]
 

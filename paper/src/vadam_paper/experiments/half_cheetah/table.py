@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.evidence import welch
-from vadam.experiments.half_cheetah.film import on_its_back
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.judging import main, told
-from vadam.experiments.rl.reading import NAMES, horizon, speed, trials
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.evidence import welch
+from vadam_paper.experiments.half_cheetah.film import on_its_back
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.rl.judging import main, told
+from vadam_paper.experiments.rl.reading import NAMES, horizon, speed, trials
+from vadam_paper.experiments.tables import Table
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 UNTIL = 100_000

@@ -1,6 +1,6 @@
 """Beyond the paper: the family on image classifiers, with GroupNorm and with BatchNorm, beside what users compare with."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="image",

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from vadam.data import Images
+from vadam_paper.data import Images
 
 RECORD = 1 + 3 * 32 * 32
 """The number of the class and 3 × 32 × 32 pixels."""

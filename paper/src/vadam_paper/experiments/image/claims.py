@@ -1,9 +1,9 @@
 """What the paper says about image classifiers: one sentence about CIFAR-10."""
 
-from vadam.experiments.evidence import student
-from vadam.experiments.image.reading import NORMS, values
-from vadam.experiments.ledger import Claim, Evidence, Verdict, judged
-from vadam.experiments.results import Results
+from vadam_paper.experiments.evidence import student
+from vadam_paper.experiments.image.reading import NORMS, values
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
+from vadam_paper.experiments.results import Results
 
 MINOR = 0.01
 """Of the accuracy."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from vadam.experiments.config import Config as BaseConfig
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.image import cifar
+from vadam_paper.experiments.config import Config as BaseConfig
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.image import cifar
 
 DIGITS = "digits"
 METHODS = ("adam", "vadam", "vogn", "ivon", "mc-dropout", "deep-ensemble", "deep-ensemble-full")

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import nn
 
-from vadam.experiments.image.network import parts
 from vadam.optim import IVON, VOGN, VadaGrad, Vadam
+from vadam_paper.experiments.image.network import parts
 
 Settings = dict[str, float]
 Three = tuple[float, float, float]

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.experiments.image.reading import NAMES, NORMS, found, values
-from vadam.experiments.plotting import INK, panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import INK, panels, style
+from vadam_paper.experiments.image.reading import NAMES, NORMS, found, values
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vadam.experiments.results import Recorded
+from vadam_paper.experiments.results import Recorded
 
 NAMES = {
     "adam": "Adam",

@@ -2,15 +2,15 @@
 
 from typing import TYPE_CHECKING, Any
 
-from vadam.experiments.clock import Clock
-from vadam.experiments.image.config import Config
-from vadam.experiments.work import Work
+from vadam_paper.experiments.clock import Clock
+from vadam_paper.experiments.image.config import Config
+from vadam_paper.experiments.work import Work
 
 if TYPE_CHECKING:
     import torch
 
-    from vadam.experiments.image.task import Task
-    from vadam.experiments.image.train import Plan
+    from vadam_paper.experiments.image.task import Task
+    from vadam_paper.experiments.image.train import Plan
 
 COST = {"vogn": 2.5, "deep-ensemble-full": 3.0, "adam": 0.7}
 ALONE = {"deep-ensemble-full": "adam"}
@@ -24,11 +24,11 @@ def cells(config: Config) -> dict[str, float]:
 def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     import torch
 
-    from vadam.experiments.image import task as tasks
-    from vadam.experiments.image.methods import GRIDS
-    from vadam.experiments.image.scores import validation_score
-    from vadam.experiments.image.train import Plan, fit
-    from vadam.experiments.randomness import generator
+    from vadam_paper.experiments.image import task as tasks
+    from vadam_paper.experiments.image.methods import GRIDS
+    from vadam_paper.experiments.image.scores import validation_score
+    from vadam_paper.experiments.image.train import Plan, fit
+    from vadam_paper.experiments.randomness import generator
 
     norm, method = key.split("-", 1)
     parts = tasks.load(config)
@@ -58,10 +58,10 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
 
 def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
     """Scores on the test images, what the training cost, and how the precision is spread over the weights."""
-    from vadam.experiments.image.methods import START, Data, start_left
-    from vadam.experiments.image.scores import isotropic, scores, spread
-    from vadam.experiments.image.train import fit, steps_of_a_pass
-    from vadam.experiments.randomness import generator
+    from vadam_paper.experiments.image.methods import START, Data, start_left
+    from vadam_paper.experiments.image.scores import isotropic, scores, spread
+    from vadam_paper.experiments.image.train import fit, steps_of_a_pass
+    from vadam_paper.experiments.randomness import generator
 
     config, clock = plan.config, Clock()
     fitted = fit(plan, task.X, task.y, task.classes)

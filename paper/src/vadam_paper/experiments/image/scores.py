@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from vadam import metrics
-from vadam.experiments.image.task import Task
-from vadam.experiments.image.train import Fitted
 from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import Categorical
-from vadam.predict import Classes, predict
+from vadam.prediction import Classes, predict
+from vadam_paper.experiments.image.task import Task
+from vadam_paper.experiments.image.train import Fitted
 
 BINS = 10
 QUANTILES = (0.05, 0.5, 0.95)

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.evidence import student
-from vadam.experiments.image.reading import FOREIGN, NAMES, NORMS, QUANTILES, found, values
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.evidence import student
+from vadam_paper.experiments.image.reading import FOREIGN, NAMES, NORMS, QUANTILES, found, values
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table
 
 
 def table(results: Results) -> Table:

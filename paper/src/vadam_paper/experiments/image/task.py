@@ -8,11 +8,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam.data import DataNotAvailable, Images, images
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.image import cifar
-from vadam.experiments.image.config import DIGITS, Config
-from vadam.experiments.randomness import generator
+from vadam_paper.data import DataNotAvailable, Images, images
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.image import cifar
+from vadam_paper.experiments.image.config import DIGITS, Config
+from vadam_paper.experiments.randomness import generator
 
 FEWEST = 20
 """Images for training."""
@@ -122,7 +122,7 @@ def digits() -> Images:
 
 
 def named(path: str) -> tuple[Images, int]:
-    """An npz or a folder of classes, as ``vadam.data.images`` reads them, or the folder of CIFAR-10's binary version.
+    """An npz or a folder of classes, as ``vadam_paper.data.images`` reads them, or the folder of CIFAR-10's binary version.
 
     With the number of images at the end that the set itself keeps for testing.
     """

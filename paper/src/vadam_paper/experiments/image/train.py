@@ -10,12 +10,12 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.optim.swa_utils import update_bn
 
 from vadam.baselines import MAP, DeepEnsemble, MCDropout
-from vadam.experiments.image.config import Config
-from vadam.experiments.image.methods import Data, Settings, optimizer_of
-from vadam.experiments.image.network import ResidualNetwork
-from vadam.experiments.randomness import generator
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
+from vadam_paper.experiments.image.config import Config
+from vadam_paper.experiments.image.methods import Data, Settings, optimizer_of
+from vadam_paper.experiments.image.network import ResidualNetwork
+from vadam_paper.experiments.randomness import generator
 
 
 class Fitted(NamedTuple):

@@ -1,6 +1,6 @@
 """App. L: variational optimisation on a landscape full of local minima, Vadam annealed to VadaGrad."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="local-minima",

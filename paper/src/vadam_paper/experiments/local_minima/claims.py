@@ -1,8 +1,8 @@
 """What App. L says."""
 
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.local_minima.table import at_flat_minimum
-from vadam.experiments.results import Results
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.local_minima.table import at_flat_minimum
+from vadam_paper.experiments.results import Results
 
 
 def _reaches_flat_minimum(results: Results) -> Evidence:

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from vadam.experiments.local_minima.config import Config
-from vadam.experiments.local_minima.landscape import gradient
 from vadam.rules import vadam
+from vadam_paper.experiments.local_minima.config import Config
+from vadam_paper.experiments.local_minima.landscape import gradient
 
 NUM_DATA = 1.0
 """The paper's N for variational optimisation: F itself is the negative log-likelihood."""

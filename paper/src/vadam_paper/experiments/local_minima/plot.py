@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vadam.experiments.local_minima.landscape import objective
-from vadam.experiments.local_minima.table import at_flat_minimum
-from vadam.experiments.plotting import panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import panels, style
+from vadam_paper.experiments.local_minima.landscape import objective
+from vadam_paper.experiments.local_minima.table import at_flat_minimum
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.experiments.local_minima.config import Config
-from vadam.experiments.local_minima.descent import Path, gradient_descent, vadam_to_vadagrad
-from vadam.experiments.local_minima.landscape import objective, sharpness
-from vadam.experiments.randomness import generator
-from vadam.experiments.work import Work
+from vadam_paper.experiments.local_minima.config import Config
+from vadam_paper.experiments.local_minima.descent import Path, gradient_descent, vadam_to_vadagrad
+from vadam_paper.experiments.local_minima.landscape import objective, sharpness
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.work import Work
 
 SIGNS = torch.tensor([[-1.0, -1.0], [-1.0, 1.0], [1.0, -1.0], [1.0, 1.0]], dtype=torch.float64)
 

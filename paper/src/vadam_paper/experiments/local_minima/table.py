@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.results import Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.tables import Table
 
 LOW, FLAT = -0.99, 20.0
 """At the flat minimum: the objective below LOW, the trace of its Hessian below FLAT (it is 2 at the origin)."""

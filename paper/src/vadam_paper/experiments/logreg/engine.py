@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from vadam import compiling
-from vadam.experiments.logreg.problem import Problem
-from vadam.experiments.randomness import generator
-from vadam.experiments.work import Work
+from vadam_paper.experiments.logreg.problem import Problem
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.work import Work
 
 UNROLLED = 8
 CHUNK_ELEMENTS = 2**21

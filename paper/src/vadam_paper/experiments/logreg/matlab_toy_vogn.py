@@ -9,8 +9,8 @@ P ← S / (1 − (1 − β_t)ᵗ) + λ
 
 from torch import Tensor
 
-from vadam.experiments.logreg.matlab_vadam import GAMMA1, State, init, precision
 from vadam.rules.von import Scalar
+from vadam_paper.experiments.logreg.matlab_vadam import GAMMA1, State, init, precision
 
 __all__ = ["State", "init", "precision", "update"]
 

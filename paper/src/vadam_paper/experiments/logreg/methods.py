@@ -5,10 +5,10 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from vadam.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
-from vadam.experiments.logreg.engine import Method
-from vadam.experiments.logreg.rates import constant, decayed
 from vadam.rules import natural_momentum
+from vadam_paper.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
+from vadam_paper.experiments.logreg.engine import Method
+from vadam_paper.experiments.logreg.rates import constant, decayed
 
 GAMMA1 = 0.9
 START_PRECISION = 1.0

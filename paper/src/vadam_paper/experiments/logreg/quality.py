@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from vadam.exact import logistic
-from vadam.experiments.logreg.problem import Problem
+from vadam_paper.experiments.logreg.problem import Problem
 
 
 def symmetric_kl(mean_a: Tensor, precision_a: Tensor, mean_b: Tensor, precision_b: Tensor) -> Tensor:

@@ -1,6 +1,6 @@
 """Fig. 2c: what the minibatch size does to Vadam's posterior, beside VOGN with minibatches of one."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="logreg-breast-cancer",

@@ -4,9 +4,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from vadam.experiments.evidence import difference, interval
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Results
+from vadam_paper.experiments.evidence import difference, interval
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Results
 
 STILL_FALLING = 0.05
 CLOSE = 1.0

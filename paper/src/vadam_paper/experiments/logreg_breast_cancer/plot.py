@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.experiments.logreg_breast_cancer.table import MEDIANS, PAPER
-from vadam.experiments.plotting import COLOURS, INK, boxes, panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import COLOURS, INK, boxes, panels, style
+from vadam_paper.experiments.logreg_breast_cancer.table import MEDIANS, PAPER
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import numpy as np
 
-from vadam.experiments.evidence import quartiles
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table, median_and_quartiles
+from vadam_paper.experiments.evidence import quartiles
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table, median_and_quartiles
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 MEDIANS = {int(M): value for M, value in PAPER["Vadam medians"].items()}

@@ -1,6 +1,6 @@
 """Fig. 2a: posterior approximations of a two-dimensional Bayesian logistic regression."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="logreg-toy",

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vadam.experiments.evidence import interval
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Results
+from vadam_paper.experiments.evidence import interval
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Results
 
 NEGLIGIBLE = 0.1
 """Share of the others' distance below which a distance counts as none."""

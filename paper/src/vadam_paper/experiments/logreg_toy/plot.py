@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.experiments.logreg_toy.table import PAPER
-from vadam.experiments.plotting import COLOURS, INK, panels, style
-from vadam.experiments.results import Recorded, Results
+from vadam.plotting import COLOURS, INK, panels, style
+from vadam_paper.experiments.logreg_toy.table import PAPER
+from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,15 +6,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam import data
 from vadam.exact.grid import grid_posterior
-from vadam.experiments.logreg import matlab_toy_vogn, matlab_vadam, quality
-from vadam.experiments.logreg.engine import Method, train
-from vadam.experiments.logreg.problem import Problem, without_bias
-from vadam.experiments.logreg.rates import decayed
-from vadam.experiments.logreg_toy.config import Config
-from vadam.experiments.work import Work
 from vadam.rules import natural_momentum, vadam
+from vadam_paper import data
+from vadam_paper.experiments.logreg import matlab_toy_vogn, matlab_vadam, quality
+from vadam_paper.experiments.logreg.engine import Method, train
+from vadam_paper.experiments.logreg.problem import Problem, without_bias
+from vadam_paper.experiments.logreg.rates import decayed
+from vadam_paper.experiments.logreg_toy.config import Config
+from vadam_paper.experiments.work import Work
 
 GRID = ((0.0, 40.0), (-2.0, 22.0))
 GRID_POINTS = 121

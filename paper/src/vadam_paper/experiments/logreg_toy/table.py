@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 METHODS = {

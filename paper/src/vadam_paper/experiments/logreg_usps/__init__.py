@@ -1,6 +1,6 @@
 """Fig. 2b: negative ELBO, test log-loss and distance from the exact mean-field posterior on USPS 3 against 5."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="logreg-usps",

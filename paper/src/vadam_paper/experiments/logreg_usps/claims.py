@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vadam.experiments.evidence import difference, interval
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Results
+from vadam_paper.experiments.evidence import difference, interval
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Results
 
 COMPARABLE = 0.15
 """Relative difference up to which means count as comparable; the figure's own differences are within 10 %."""

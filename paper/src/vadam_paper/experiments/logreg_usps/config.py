@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from vadam.experiments.config import Config as BaseConfig
+from vadam_paper.experiments.config import Config as BaseConfig
 
 
 @dataclass(frozen=True, kw_only=True)

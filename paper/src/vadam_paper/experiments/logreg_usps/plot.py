@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.experiments.logreg_usps.table import METHODS, METRICS, PAPER
-from vadam.experiments.plotting import COLOURS, boxes, panels, style
-from vadam.experiments.results import Results
+from vadam.plotting import COLOURS, boxes, panels, style
+from vadam_paper.experiments.logreg_usps.table import METHODS, METRICS, PAPER
+from vadam_paper.experiments.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

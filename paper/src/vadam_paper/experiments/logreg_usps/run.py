@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 import torch
 
-from vadam import data
-from vadam.data import split_rules
-from vadam.experiments.logreg import methods, quality
-from vadam.experiments.logreg.engine import Method, train
-from vadam.experiments.logreg.problem import Problem, with_bias
-from vadam.experiments.logreg_usps.config import Config
-from vadam.experiments.work import Work
+from vadam_paper import data
+from vadam_paper.data import split_rules
+from vadam_paper.experiments.logreg import methods, quality
+from vadam_paper.experiments.logreg.engine import Method, train
+from vadam_paper.experiments.logreg.problem import Problem, with_bias
+from vadam_paper.experiments.logreg_usps.config import Config
+from vadam_paper.experiments.work import Work
 
 RATES = methods.Rates()
 

@@ -3,9 +3,9 @@
 import json
 from pathlib import Path
 
-from vadam.experiments.evidence import quartiles
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table, median_and_quartiles
+from vadam_paper.experiments.evidence import quartiles
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table, median_and_quartiles
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))["quartiles"]
 METHODS = {"MF-Exact": "mf-exact", "VOGN-1": "vogn-1", "Vadam": "vadam"}

@@ -1,6 +1,6 @@
 """App. K in minutes: a task that rewards only those who explore."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="mountain-car",

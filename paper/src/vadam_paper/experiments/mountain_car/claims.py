@@ -1,9 +1,9 @@
 """What the paper says about exploring with weights, on a task small enough for everyone."""
 
-from vadam.experiments.evidence import more_often
-from vadam.experiments.ledger import Claim, Evidence, Verdict, judged
-from vadam.experiments.mountain_car.table import NAMES, arrived
-from vadam.experiments.results import Results
+from vadam_paper.experiments.evidence import more_often
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
+from vadam_paper.experiments.mountain_car.table import NAMES, arrived
+from vadam_paper.experiments.results import Results
 
 TRIALS = 5
 BY_WEIGHTS, BY_ACTIONS = "vadam-episode", ("adam-action-noise", "adam-correlated-noise")

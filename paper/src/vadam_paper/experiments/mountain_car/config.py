@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.rl.config import PROTOCOLS
-from vadam.experiments.rl.config import Config as SharedConfig
+from vadam_paper.experiments.rl.config import PROTOCOLS
+from vadam_paper.experiments.rl.config import Config as SharedConfig
 
 METHODS = ("vadam-episode", "vadam-step", "adam-action-noise", "adam-correlated-noise", "adam-plain")
 

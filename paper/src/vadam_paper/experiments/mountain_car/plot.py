@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.experiments.mountain_car.table import NAMES
-from vadam.experiments.plotting import panels, style
-from vadam.experiments.results import Results
-from vadam.experiments.rl.reading import trials
+from vadam.plotting import panels, style
+from vadam_paper.experiments.mountain_car.table import NAMES
+from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.rl.reading import trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from vadam.experiments.mountain_car.config import Config
-from vadam.experiments.rl.cells import cells, trained
-from vadam.experiments.work import Work
+from vadam_paper.experiments.mountain_car.config import Config
+from vadam_paper.experiments.rl.cells import cells, trained
+from vadam_paper.experiments.work import Work
 
 __all__ = ["cells", "run_cell"]
 
@@ -22,9 +22,9 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
 def methods(config: Config) -> dict[str, Any]:
     import torch
 
-    from vadam.experiments.rl.methods import Method
     from vadam.integrations.sb3 import TABLE_3
     from vadam.optim import Vadam
+    from vadam_paper.experiments.rl.methods import Method
 
     adam = {"lr": config.actor_lr, "fused": True}
     noisy = TABLE_3 | {"lr": config.actor_lr, "sampling_precision": config.sampling_precision}

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.reading import trials
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.rl.reading import trials
+from vadam_paper.experiments.tables import Table
 
 NAMES = {
     "vadam-episode": "Vadam, one sample an episode",

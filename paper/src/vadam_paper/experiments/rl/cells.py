@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.rl.config import FIRST, Config
-from vadam.experiments.stretches import key, lengths, parsed
-from vadam.experiments.work import Work
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.rl.config import FIRST, Config
+from vadam_paper.experiments.stretches import key, lengths, parsed
+from vadam_paper.experiments.work import Work
 
 
 def cells(config: Config) -> dict[str, float]:
@@ -45,8 +45,8 @@ def _new_trial(config: Config, method: str, number: int, methods: Callable[[Any]
     try:
         from gymnasium.error import DependencyNotInstalled
 
-        from vadam.experiments.rl.methods import table_3
-        from vadam.experiments.rl.trial import Trial
+        from vadam_paper.experiments.rl.methods import table_3
+        from vadam_paper.experiments.rl.trial import Trial
     except ImportError as error:
         raise _missing(error) from error
     try:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from vadam.experiments.config import Config as BaseConfig
+from vadam_paper.experiments.config import Config as BaseConfig
 
 FIRST = ("adam-plain", "sgd-plain", "vadam", "vadagrad")
 METHODS = ("vadam", "adam-plain", "sgd-plain", "vadagrad", "adam-explore", "sgd-explore")

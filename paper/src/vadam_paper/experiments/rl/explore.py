@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from vadam.experiments.rl.explore_rule import rule
 from vadam.optim import checks
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.ruled import Group, Letters
+from vadam_paper.experiments.rl.explore_rule import rule
 
 
 class Explore(Reparameterised):

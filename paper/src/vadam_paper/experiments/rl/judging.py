@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from vadam.experiments.evidence import Interval, welch
-from vadam.experiments.ledger import Evidence, Verdict, judged
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.rl.reading import NAMES, final, horizon, speed, trials, unrest
+from vadam_paper.experiments.evidence import Interval, welch
+from vadam_paper.experiments.ledger import Evidence, Verdict, judged
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.rl.reading import NAMES, final, horizon, speed, trials, unrest
 
 MEASURES: dict[Any, str] = {
     speed: "Mean test return from the start on",

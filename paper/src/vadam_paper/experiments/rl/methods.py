@@ -4,10 +4,10 @@ from typing import Any, NamedTuple
 
 import torch
 
-from vadam.experiments.rl.config import Config
-from vadam.experiments.rl.explore import Explore
 from vadam.integrations.sb3 import TABLE_3
 from vadam.optim import VadaGrad, Vadam
+from vadam_paper.experiments.rl.config import Config
+from vadam_paper.experiments.rl.explore import Explore
 
 
 class Method(NamedTuple):

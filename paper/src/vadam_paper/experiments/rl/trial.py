@@ -12,14 +12,14 @@ from stable_baselines3.common.logger import Logger
 from stable_baselines3.common.noise import ActionNoise, NormalActionNoise, OrnsteinUhlenbeckActionNoise
 from torch import Tensor
 
-from vadam.experiments.optimizer_state import load_tensors, tensors_of
-from vadam.experiments.randomness import generator
-from vadam.experiments.rl.config import Config
-from vadam.experiments.rl.curve import Curve, precisions, spread
-from vadam.experiments.rl.methods import Method
-from vadam.experiments.rl.networks import LillicrapPolicy
-from vadam.experiments.rl.testing import test_returns
 from vadam.integrations.sb3 import ParameterNoiseDDPG
+from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.rl.config import Config
+from vadam_paper.experiments.rl.curve import Curve, precisions, spread
+from vadam_paper.experiments.rl.methods import Method
+from vadam_paper.experiments.rl.networks import LillicrapPolicy
+from vadam_paper.experiments.rl.testing import test_returns
 
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 

@@ -1,6 +1,6 @@
 """Theorem 1, the fixed points of App. H, and the identities that the paper states between its algorithms."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="theory",

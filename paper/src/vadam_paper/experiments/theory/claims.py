@@ -2,8 +2,8 @@
 
 from itertools import pairwise
 
-from vadam.experiments.ledger import Claim, Evidence, judged
-from vadam.experiments.results import Results
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Results
 
 ROUNDING = 1e-12
 """Float64 differences below this are rounding."""

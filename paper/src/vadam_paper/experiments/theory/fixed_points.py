@@ -10,9 +10,9 @@ import torch
 from torch import Tensor
 
 from vadam.exact import logistic
-from vadam.experiments.randomness import generator
-from vadam.experiments.theory.config import Config
 from vadam.rules import von, vprop
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.theory.config import Config
 
 NUM_DATA = 30
 PRIOR_PRECISION = 1.0

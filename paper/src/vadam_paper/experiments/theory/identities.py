@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
-from vadam.experiments.randomness import generator
-from vadam.experiments.theory.config import Config
 from vadam.rules import bbvi, vadagrad, vadam, von
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.theory.config import Config
 
 ALPHA, GAMMA1, GAMMA2 = 0.01, 0.9, 0.99
 

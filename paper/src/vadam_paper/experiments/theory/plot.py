@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.experiments.plotting import COLOURS, INK, panels, style
-from vadam.experiments.results import Results
+from vadam.plotting import COLOURS, INK, panels, style
+from vadam_paper.experiments.results import Results
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from vadam.experiments.theory import fixed_points, identities, theorem1
-from vadam.experiments.theory.config import Config
-from vadam.experiments.work import Work
+from vadam_paper.experiments.theory import fixed_points, identities, theorem1
+from vadam_paper.experiments.theory.config import Config
+from vadam_paper.experiments.work import Work
 
 CHECKS = {"theorem-1": theorem1.check, "fixed-points": fixed_points.check, "identities": identities.check}
 

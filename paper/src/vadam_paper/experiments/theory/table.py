@@ -1,7 +1,7 @@
 """The theory in numbers."""
 
-from vadam.experiments.results import Results
-from vadam.experiments.tables import Table
+from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.tables import Table
 
 
 def table(results: Results) -> Table:

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.experiments.randomness import generator
-from vadam.experiments.theory.config import Config
+from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.theory.config import Config
 
 
 def check(config: Config) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Table 1 and App. J.1: Bayesian neural networks for regression on eight UCI sets."""
 
-from vadam.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment
 
 EXPERIMENT = Experiment(
     name="uci",

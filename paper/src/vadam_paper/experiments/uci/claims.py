@@ -4,11 +4,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vadam.experiments.evidence import Interval
-from vadam.experiments.ledger import Claim, Evidence, Verdict, judged
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.uci.comparison import NAMES, SETS, apart, better, bold, compare
-from vadam.experiments.uci.convergence import epochs_saved
+from vadam_paper.experiments.evidence import Interval
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.uci.comparison import NAMES, SETS, apart, better, bold, compare
+from vadam_paper.experiments.uci.convergence import epochs_saved
 
 LL, POINTWISE, RMSE = "joint_log_likelihood", "log_likelihood", "rmse"
 COMPARABLE, APART = 2, 0.4

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.evidence import RESAMPLES, Interval
-from vadam.experiments.results import Recorded
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.evidence import RESAMPLES, Interval
+from vadam_paper.experiments.results import Recorded
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 NAMES = {"vadam": "Vadam", "bbvi": "BBVI", "vogn": "VOGN", "vprop": "Vprop", "mc-dropout": "MC-Dropout"}

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from vadam.experiments.config import Config as BaseConfig
+from vadam_paper.experiments.config import Config as BaseConfig
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "kin8nm", "power", "naval")
 """In the order in which they are run: the quick ones first."""

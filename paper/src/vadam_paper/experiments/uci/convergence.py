@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vadam.experiments.evidence import Interval, interval
-from vadam.experiments.results import Recorded
+from vadam_paper.experiments.evidence import Interval, interval
+from vadam_paper.experiments.results import Recorded
 
 WITHIN = 1.05
 """A run has arrived when its RMSE is within 5 % of the target."""

@@ -3,11 +3,11 @@
 import math
 from typing import Any
 
-from vadam import data
 from vadam.ensemble import BBVI, MLP, VOGN, MCDropout, Method, Vadam, Vprop
 from vadam.ensemble.minibatches import cosine
 from vadam.ensemble.suggest import Space
-from vadam.experiments.uci.config import Best, Config
+from vadam_paper import data
+from vadam_paper.experiments.uci.config import Best, Config
 
 LARGE = ("wine", "kin8nm", "power", "naval")
 """Trained with minibatches of 128 and half the samples; the others with 32."""

@@ -7,10 +7,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam import data
 from vadam.ensemble import MLP, Member
-from vadam.experiments.uci.config import Config
-from vadam.experiments.uci.methods import LENGTH_SCALE
+from vadam_paper import data
+from vadam_paper.experiments.uci.config import Config
+from vadam_paper.experiments.uci.methods import LENGTH_SCALE
 
 FOLD_SEED = 123
 """The authors': every split is folded in the same order of its rows."""

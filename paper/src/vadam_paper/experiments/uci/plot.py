@@ -4,10 +4,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.experiments.plotting import COLOURS, panels, style
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.uci.comparison import NAMES, SETS, mean, paper, values
-from vadam.experiments.uci.convergence import curves
+from vadam.plotting import COLOURS, panels, style
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.uci.comparison import NAMES, SETS, mean, paper, values
+from vadam_paper.experiments.uci.convergence import curves
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -4,14 +4,14 @@ from typing import Any
 
 import numpy as np
 
-from vadam import data
 from vadam.ensemble import Member, Training, Tuned, train, tune
 from vadam.ensemble.journal import JournalError
-from vadam.experiments.contract import ExperimentError
-from vadam.experiments.uci import best, methods
-from vadam.experiments.uci.config import Best, Config
-from vadam.experiments.uci.networks import at, final_members, folds
-from vadam.experiments.work import Work
+from vadam_paper import data
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.uci import best, methods
+from vadam_paper.experiments.uci.config import Best, Config
+from vadam_paper.experiments.uci.networks import at, final_members, folds
+from vadam_paper.experiments.work import Work
 
 MICROSECONDS_A_STEP = {
     "vadam": (80, 130),

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from vadam.experiments.results import Recorded, Results
-from vadam.experiments.tables import Table
-from vadam.experiments.uci.comparison import (
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.tables import Table
+from vadam_paper.experiments.uci.comparison import (
     METRICS,
     NAMES,
     PAPER,
