@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from vadam.public import *
+    from vadam.public import *  # noqa: F403
 else:
 
     def __getattr__(name: str) -> object:

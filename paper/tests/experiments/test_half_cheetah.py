@@ -325,7 +325,7 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
 def test_the_page_has_the_recorded_numbers() -> None:
     """docs/reinforcement-learning.md against the rows and the shipped runs."""
     root = Path(__file__).parents[2]
-    page = " ".join((root / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
+    page = " ".join((root.parent / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
     results = read_results(root / "results", EXPERIMENT)
     if "authors" not in results:
         pytest.skip("half-cheetah is not recorded here")

@@ -56,7 +56,7 @@ def test_the_page_has_the_recorded_numbers() -> None:
     results = read_results(root / "results", EXPERIMENT)
     if "text" not in results:
         pytest.skip("mountain-car is not recorded here")
-    page = " ".join((root / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
+    page = " ".join((root.parent / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
     counts = {method: arrived(results["text"], method) for method in SMALL.methods}
     reached = {method: f"in {sum(n > 0 for n in found)} of {len(found)}" for method, found in counts.items()}
     lasting = {method: f"{np.mean(counts[method]):.1f} times" for method in ("vadam-episode", "adam-correlated-noise")}

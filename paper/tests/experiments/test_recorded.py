@@ -109,7 +109,7 @@ def test_the_tables_of_image_classifiers_in_the_docs_are_the_recorded_ones() -> 
     part = find("image").part("table")
     paper("image", "text")
     results = read_results(ROOT, find("image"))
-    page = (ROOT.parent / "docs" / "image-classifiers.md").read_text(encoding="utf-8")
+    page = (ROOT.parents[1] / "docs" / "image-classifiers.md").read_text(encoding="utf-8")
     for table in (part.table(results), *part.more_tables(results)):
         for row in table.rows:
             assert f"| {' | '.join(row)} |" in page

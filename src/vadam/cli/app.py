@@ -15,10 +15,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     help="Bayesian deep learning at the price of Adam: models of tables, a demo, and the experiments of the paper.",
 )
-COMMANDS = {"demo": demo, "fit": table.fit, "predict": table.predict}
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-plugins.add_commands(app, taken=set(COMMANDS))
+app.command("demo")(demo)
+app.command("fit")(table.fit)
+app.command("predict")(table.predict)
+plugins.add_commands(app, taken={"demo", "fit", "predict"})
 
 
 def _version(asked: bool) -> None:

@@ -66,7 +66,7 @@ def digit_pair_mat(path: Path, *, digits: tuple[int, int]) -> Arrays:
     try:
         from scipy.io import loadmat
     except ImportError as error:
-        raise ImportError(f'reading {path} needs scipy: pip install scipy') from error
+        raise ImportError(f"reading {path} needs scipy: pip install scipy") from error
     mat = loadmat(path)
     images = np.hstack([mat["train_patterns"], mat["test_patterns"]]).T
     digit = np.hstack([mat["train_labels"], mat["test_labels"]]).argmax(axis=0)  # +1 for the digit shown, -1 elsewhere
