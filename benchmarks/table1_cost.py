@@ -25,7 +25,7 @@ import torch
 
 from benchmarks.ensemble import STEPS_A_ROUND, authors, looped
 from benchmarks.timing import write
-from vadam import data
+from vadam_paper import data
 from vadam.ensemble import chunk, train
 from vadam.ensemble.suggest import next_point, random_point
 from vadam_paper.experiments.uci import methods

@@ -48,7 +48,7 @@ def again(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("cell", help="a method and a set, as vadam-kin8nm")
-    parser.add_argument("--results", type=Path, default=Path("results/uci/paper-authors"))
+    parser.add_argument("--results", type=Path, default=Path("paper/results/uci/paper-authors"))
     parser.add_argument("--data", type=Path)
     for axis in ("batch-size", "epochs", "samples", "prior-precision", "noise-precision", "seed", "one-seed"):
         parser.add_argument(f"--{axis}", type=float)
