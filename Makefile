@@ -35,7 +35,7 @@ docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 
 bench: .venv/.installed
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt ".[bench]"
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
 
 coverage: .venv/.installed
