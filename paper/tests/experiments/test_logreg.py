@@ -113,6 +113,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(problem: Problem, tmp_path: Path, mon
         assert torch.equal(a.precision, b.precision)
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")  # torch's own, when its compiler is imported
 @pytest.mark.slow
 def test_compiled_steps_are_the_eager_steps(problem: Problem, tmp_path: Path) -> None:
     method = methods.authors_vadam(methods.Rates(), M, STEPS)

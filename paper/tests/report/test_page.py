@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from vadam.report import html
 from vadam_paper.experiments import experiments, find
 from vadam_paper.experiments.runner import run
 from vadam_paper.experiments.tables import Table
-from vadam_paper.report import build, html, markdown
+from vadam_paper.report import build, markdown
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
