@@ -24,7 +24,7 @@ def add_commands(app: typer.Typer, taken: set[str]) -> None:
     for name in PAPER_COMMANDS:
         if name not in found:
             panel = "In vadam-paper (not installed: pip install ./paper in a checkout)"
-            _add_stub(app, name, f"vadam {name} {PAPER_MISSING}", panel)
+            _add_stub(app, name, "Not installed.", f"vadam {name} {PAPER_MISSING}", panel)
 
 
 def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
@@ -33,7 +33,8 @@ def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
     try:
         command = point.load()
     except Exception as error:  # somebody else's: the other commands go on working
-        _add_stub(app, name, f"{owner} cannot be loaded ({type(error).__name__}: {error}).", panel)
+        message = f"{owner} cannot be loaded ({type(error).__name__}: {error})."
+        _add_stub(app, name, "Cannot be loaded.", message, panel)
         return
     if isinstance(command, typer.Typer):
         app.add_typer(command, name=name, rich_help_panel=panel)
@@ -41,10 +42,10 @@ def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
         app.command(name, rich_help_panel=panel)(command)
 
 
-def _add_stub(app: typer.Typer, name: str, message: str, panel: str) -> None:
+def _add_stub(app: typer.Typer, name: str, short: str, message: str, panel: str) -> None:
     """Add a command that takes any arguments and fails with the message."""
     anything = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-    app.command(name, help=message, rich_help_panel=panel, context_settings=anything)(_failing(message))
+    app.command(name, help=short, rich_help_panel=panel, context_settings=anything)(_failing(message))
 
 
 def _failing(message: str) -> Callable[[typer.Context], None]:
