@@ -14,7 +14,7 @@ LAYERS = [
     {"report", "estimators", "integrations"},
     {"ensemble", "optim", "exact", "baselines", "bound"},
     {"prediction"},
-    {"curvature", "metrics", "persist", "forward", "schedules"},
+    {"backends", "curvature", "metrics", "persist", "forward", "schedules"},
     {"rules", "gaussian", "likelihoods", "counter", "compiling", "plotting", "atomic", "data"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -1,17 +1,21 @@
 """Posteriors on disk: what comes back is what was saved, and nothing in a file is ever executed."""
 
+import hashlib
 import json
 import os
 import pickle
+import re
 import struct
 
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import load_file, save_file
+from safetensors.torch import save as serialized
 from torch import nn
 
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
-from vadam.persist import load, save
+from vadam.persist import SHA256, VERSION, load, save, sealed
 from vadam.prediction import predict
 
 
@@ -101,7 +105,7 @@ def test_the_file_is_plain_safetensors_with_a_json_header(tmp_path):
     raw = (tmp_path / "post").read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     header = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["vadam"])
-    assert header["version"] == 1
+    assert header["version"] == 2
     assert header["kind"] == "mean_field"
     assert header["names"] == ["z.weight", "a", "half"]
     assert header["prior_precision"] == {"z.weight": 0.1, "a": None, "half": 3.0}
@@ -125,8 +129,13 @@ class Bomb:
 
 
 def rewritten(path, **changes):
-    header = {"version": 1, "kind": "mean_field", "names": ["w"], "point": [], "prior_precision": None, "config": {}}
-    save_file({"mean/w": torch.ones(1)}, path, metadata={"vadam": json.dumps(header | changes)})
+    header = {"version": VERSION, "kind": "mean_field", "names": ["w"], "point": [], "prior_precision": None}
+    written(path, json.dumps(header | {"config": {}} | changes))
+
+
+def written(path, header):
+    """Write a file with a right checksum, whatever its header says."""
+    path.write_bytes(sealed(serialized({"mean/w": torch.ones(1)}, metadata={"vadam": header, **SHA256})))
 
 
 BAD_FILES = {
@@ -137,9 +146,33 @@ BAD_FILES = {
     "checkpoint": (lambda p: torch.save({"bomb": Bomb()}, p), ValueError, "not a safetensors file"),
     "weights": (lambda p: save_file({"w": torch.ones(2)}, p), ValueError, "holds no posterior written by vadam.save"),
     "newer": (
-        lambda p: rewritten(p, version=2),
+        lambda p: rewritten(p, version=3),
         ValueError,
-        "format version 2, this vadam reads up to 1: upgrade vadam",
+        "format version 3, this vadam reads version 2: upgrade vadam",
+    ),
+    "older": (
+        lambda p: rewritten(p, version=1),
+        ValueError,
+        "format version 1, this vadam reads version 2: make it again",
+    ),
+    "version infinite": (lambda p: rewritten(p, version=float("inf")), ValueError, "damaged: its version is inf"),
+    "version in words": (lambda p: rewritten(p, version="2"), ValueError, "damaged: its version is '2'"),
+    "deep header": (lambda p: written(p, "[" * 100_000), ValueError, "damaged: RecursionError"),
+    "deep mixture": (
+        lambda p: written(
+            p, '{"version": 2, "config": {}, ' + '"kind": "mixture", "components": [{' * 900 + "}]" * 900 + "}"
+        ),
+        ValueError,
+        "damaged",
+    ),
+    "header is a list": (lambda p: written(p, "[]"), ValueError, "damaged"),
+    "config is a list": (lambda p: rewritten(p, config=[]), ValueError, "damaged"),
+    "names are numbers": (lambda p: rewritten(p, names=3), ValueError, "damaged"),
+    "huge shapes": (lambda p: rewritten(p, kind="full", shapes={"w": [2**62, 2**62]}), ValueError, "damaged"),
+    "no checksum": (
+        lambda p: save_file({"w": torch.ones(1)}, p, metadata={"vadam": json.dumps({"version": VERSION})}),
+        ValueError,
+        "damaged: it has no checksum",
     ),
     "lacks a tensor": (lambda p: rewritten(p), ValueError, "damaged: KeyError('precision/w')"),
     "lacks a field": (lambda p: rewritten(p, kind="full"), ValueError, "damaged: KeyError('shapes')"),
@@ -166,6 +199,45 @@ def test_truncated_files_are_explained(kept, tmp_path):
         load(tmp_path / "part")
 
 
+SMALL = {
+    "mean-field": lambda: MeanFieldGaussian({"w": torch.ones(2)}, {"w": torch.ones(2)}, prior_precision={"w": 1.0}),
+    "mixture": lambda: Mixture([MeanFieldGaussian({"w": torch.ones(1)}, {"w": torch.ones(1)})] * 2),
+}
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_no_byte_can_change_unnoticed(kind, tmp_path):
+    """Also in the header, its padding and the checksum itself."""
+    path = tmp_path / "post"
+    save(path, SMALL[kind](), config={"note": '"sha256":"' + "0" * 64 + '"'})
+    content = path.read_bytes()
+    load(path)
+    random = torch.Generator().manual_seed(0)
+    for place in range(len(content)):
+        others = {1, 1 << int(torch.randint(8, (), generator=random)), int(torch.randint(1, 256, (), generator=random))}
+        for change in others:
+            path.write_bytes(content[:place] + bytes([content[place] ^ change]) + content[place + 1 :])
+            with pytest.raises(ValueError, match=re.escape(str(path))):
+                load(path)
+
+
+def test_a_changed_byte_is_named_as_the_reason(tmp_path):
+    save(tmp_path / "post", full())
+    content = bytearray((tmp_path / "post").read_bytes())
+    content[-1] ^= 1
+    (tmp_path / "post").write_bytes(content)
+    with pytest.raises(ValueError, match="damaged: its content does not match its checksum"):
+        load(tmp_path / "post")
+
+
+def test_the_checksum_is_that_of_the_file_with_zeros_in_its_place(tmp_path):
+    save(tmp_path / "post", full())
+    content = (tmp_path / "post").read_bytes()
+    with safe_open(tmp_path / "post", framework="pt") as file:
+        checksum = file.metadata()["sha256"]
+    assert hashlib.sha256(content.replace(checksum.encode(), b"0" * 64)).hexdigest() == checksum
+
+
 def test_a_failed_save_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypatch):
     save(tmp_path / "post", mean_field(0))
 
@@ -182,6 +254,11 @@ def test_a_failed_save_keeps_the_old_file_and_leaves_no_other(tmp_path, monkeypa
 def test_what_cannot_be_saved_is_explained(tmp_path):
     with pytest.raises(ValueError, match="JSON values only"):
         save(tmp_path / "post", full(), config={"x": torch.ones(1)})
+    deep: list = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(ValueError, match="JSON values only"):
+        save(tmp_path / "post", full(), config={"x": deep})
     with pytest.raises(TypeError, match="not Linear"):
         save(tmp_path / "post", nn.Linear(1, 1))
     with pytest.raises(FileNotFoundError):

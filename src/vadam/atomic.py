@@ -1,18 +1,71 @@
-"""Files that are either the old one or the new one, never a half."""
+"""Write files that are either the old one or the new one, never a half.
 
+The content goes to a temporary file ``.<name>.<32 hex digits>.tmp`` beside the target, which is then renamed. Its name is
+unique and it is created exclusively, so writers may race and a planted link is not followed. A writer holds a lock on its
+temporary file. A temporary file without a lock was left by a writer that was killed: the next write removes it.
+"""
+
+from __future__ import annotations
+
+import glob
 import os
+import sys
+import uuid
+from contextlib import suppress
 from pathlib import Path
+from typing import IO
+
+if sys.platform != "win32":
+    import fcntl
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
+def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
+    """Replace the file at ``path``, or create it. On an error the old file stays and no other is left.
+
+    Missing folders are created unless ``parents`` is False, which raises FileNotFoundError.
+    """
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    _remove_leftovers(path)
+    file = _create_beside(path)
+    try:
+        with file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            if sys.platform == "win32":
+                file.close()  # an open file cannot be renamed there
+            os.replace(file.name, path)
+    finally:
+        Path(file.name).unlink(missing_ok=True)
 
 
 def write_text(path: Path, content: str) -> None:
+    """Replace the file at ``path``, or create it, in UTF-8."""
     write_bytes(path, content.encode())
+
+
+def _create_beside(path: Path) -> IO[bytes]:
+    """Open a new temporary file and lock it."""
+    while True:
+        file = path.with_name(f".{path.name}.{uuid.uuid4().hex}.tmp").open("xb")
+        if sys.platform != "win32":
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+        file.close()  # removed by another writer before it was locked
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Remove the temporary files of this target whose writers were killed."""
+    if sys.platform == "win32":
+        return  # a locked file cannot be renamed there, so no writer holds a lock
+    for temporary in path.parent.glob(f".{glob.escape(path.name)}.{'[0-9a-f]' * 32}.tmp"):
+        with suppress(OSError):  # locked by a writer at work, or renamed meanwhile
+            descriptor = os.open(temporary, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                temporary.unlink()
+            finally:
+                os.close(descriptor)

@@ -17,15 +17,15 @@ RECENT = hasattr(torch.compiler, "keep_tensor_guards_unsafe")
 def compiled(
     function: Callable[..., Any],
     *,
-    what: str,
-    but: str,
+    subject: str,
+    consequence: str,
     otherwise: Callable[..., Any] | None = None,
     options: dict[str, Any] | None = None,
     **how: Any,
 ) -> Callable[..., Any]:
     """``torch.compile(function, **how)``; where the compiler fails, ``otherwise`` or the function itself, and a warning.
 
-    The warning says that ``what`` cannot be compiled here, ``but`` what happens instead.
+    The warning says that ``subject`` cannot be compiled here, and the ``consequence``.
     """
     assert isinstance(function, FunctionType)
     # A code object of its own: torch counts compilations per code object and gives up after a few.
@@ -46,7 +46,7 @@ def compiled(
                 return result
             except Exception as error:  # of the compiler: it has not run anything yet
                 reason = " ".join(str(error).split("\n\n")[0].split())
-                warnings.warn(f"{what} cannot be compiled here, {but} ({type(error).__name__}: {reason})", stacklevel=3)
+                warnings.warn(f"{subject} cannot be compiled here, {consequence} ({type(error).__name__}: {reason})", stacklevel=3)
                 works = False
         return plain(*arguments)
 

@@ -1,27 +1,36 @@
 """Posteriors on disk: one safetensors file, with a JSON description in its header. Loading never unpickles.
 
     tensors     mean/<name>  precision/<name>  point/<name>  prior_precision/<name> (where that is a tensor)
-    header      {"vadam": {"version", "kind", "names" in their order, "point", "prior_precision", "dtype", "config"}}
+    header      {"vadam": {"version", "kind", "names" in their order, "point", "prior_precision", "dtype", "config"}, "sha256"}
 
 A full Gaussian has one tensor ``mean`` and one ``precision``; the tensors of a mixture's component k are under ``k/``.
+``sha256`` is the checksum of the whole file with 64 zeros in its place, so that no byte can change unnoticed.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
-import uuid
+import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
+from safetensors.torch import load as deserialized
 from safetensors.torch import save as serialized
 from torch import Tensor
 
+from vadam import atomic
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 
-VERSION = 1
+VERSION = 2
+SHA256 = {"sha256": "0" * 64}
+"""Entry of the metadata that keeps the place of the checksum, which ``sealed`` writes."""
+DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
+"""Errors that a header with unexpected values may cause; a nested one causes RecursionError, a RuntimeError."""
+
 Posterior = MeanFieldGaussian | FullGaussian | Mixture
 
 
@@ -36,47 +45,77 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
     """Write the posterior, and a ``config`` of JSON values, to ``path``: completely, or not at all."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"save() writes a MeanFieldGaussian, FullGaussian or Mixture, not {type(posterior).__name__}")
-    path = Path(path)
     description, tensors = _packed(posterior)
     dtypes = sorted({str(value.dtype).removeprefix("torch.") for value in tensors.values()})
     try:
         header = json.dumps({"version": VERSION, **description, "dtype": dtypes, "config": config or {}})
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"config must hold JSON values only (text, numbers, lists, dicts): {error}") from error
-    content = serialized({name: _plain(value) for name, value in tensors.items()}, metadata={"vadam": header})
-    temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    metadata = {"vadam": header, **SHA256}
+    content = serialized({name: _plain(value) for name, value in tensors.items()}, metadata=metadata)
+    atomic.write_bytes(Path(path), sealed(content), parents=False)
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Saved:
-    """Read ``(posterior, config)`` from a file written by ``save``."""
+    """Read ``(posterior, config)`` from a file written by ``save``. A file that has changed since is refused."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
+    content = path.read_bytes()
     try:
-        with safe_open(path, framework="pt", device=str(device)) as file:
-            metadata = file.metadata() or {}
-            names = file.keys()
-            tensors = {name: file.get_tensor(name) for name in names}
+        tensors = {name: value.to(device) for name, value in deserialized(content).items()}
     except SafetensorError as error:
         raise ValueError(f"{str(path)!r} is not a safetensors file, or only a part of one: {error}") from error
+    metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__") or {}
     if "vadam" not in metadata:
         raise ValueError(f"{str(path)!r} is a safetensors file, but holds no posterior written by vadam.save")
     try:
         header = json.loads(metadata["vadam"])
-        version = int(header["version"])
-        if version <= VERSION:
-            return Saved(_unpacked(header, tensors), header["config"])
-    except (KeyError, ValueError, TypeError, AttributeError) as error:
-        raise ValueError(f"{str(path)!r} is damaged: {error!r}") from error
-    raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads up to {VERSION}: upgrade vadam")
+        version = header["version"]
+        if type(version) is not int:
+            raise ValueError(f"its version is {version!r}")
+        if version == VERSION:
+            _check_seal(content)
+            return Saved(_unpacked(header, tensors), dict(header["config"]))
+    except DAMAGE as error:
+        raise damaged(path, error) from error
+    fix = "upgrade vadam" if version > VERSION else "make it again"
+    raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads version {VERSION}: {fix}")
+
+
+def damaged(path: str | os.PathLike[str], error: Exception) -> ValueError:
+    """Return the error that refuses a file because of another one."""
+    reason = error if type(error) is ValueError else repr(error)
+    return ValueError(f"{str(path)!r} is damaged: {reason}")
+
+
+def sealed(content: bytes) -> bytes:
+    """Return the content of a file with its checksum in the place that ``SHA256`` keeps."""
+    start, end = _place_of_checksum(content)
+    return content[:start] + _checksum(content, start, end) + content[end:]
+
+
+def _check_seal(content: bytes) -> None:
+    """Raise ValueError unless the content is the one that was sealed."""
+    start, end = _place_of_checksum(content)
+    if content[start:end] != _checksum(content, start, end):
+        raise ValueError("its content does not match its checksum")
+
+
+def _checksum(content: bytes, start: int, end: int) -> bytes:
+    """Return the checksum of the content with zeros from ``start`` to ``end``."""
+    view, found = memoryview(content), hashlib.sha256()
+    for part in (view[:start], b"0" * (end - start), view[end:]):
+        found.update(part)
+    return found.hexdigest().encode()
+
+
+def _place_of_checksum(content: bytes) -> tuple[int, int]:
+    """Find the entry in the metadata; inside a text its quotes would be escaped."""
+    found = re.search(rb'"sha256":"([0-9a-f]{64})"', content)
+    if found is None:
+        raise ValueError("it has no checksum")
+    return found.span(1)
 
 
 def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str, Tensor]]:

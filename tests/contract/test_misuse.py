@@ -1,6 +1,9 @@
 """Things that users do, found by trying: each used to lose the mean, a sample, or the scale of an estimate."""
 
 import copy
+import gc
+import signal
+import sys
 
 import pytest
 import torch
@@ -9,29 +12,52 @@ from torch.nn.utils import clip_grad_norm_
 
 import vadam
 from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
-from vadam.optim.sample import Sample
 
 LOOPS = [s for s in SPECS if "attach" in s.ways]
 
 
-@pytest.mark.parametrize("way", ["closure", "context"])
-def test_an_interrupt_while_the_mean_is_being_restored(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@pytest.mark.parametrize("part", range(30))
+def test_an_interrupt_at_any_line_leaves_the_mean(way: str, part: int) -> None:
+    """A signal at some line of the optimizer's own code: the weights are a mean afterwards, and training goes on."""
     spec, problem = BY_NAME["Vadam"], Problem()
-    opt = spec.make(problem.model.parameters())
-    weights, real, calls = problem.weights(), Sample.restore, []
+    opt = spec.make(problem.model.parameters(), lr=0.0)
+    if way == "attach":
+        opt.attach(problem.model)
+    problem.step(opt, spec, way)
+    weights, lines, moment = problem.weights(), 0, -1
 
-    def restore(sample: Sample) -> None:
-        calls.append(sample)
-        if len(calls) == 1:
-            sample.params[0].data.copy_(sample.mean_of(sample.params[0]))  # half done
-            raise KeyboardInterrupt
-        real(sample)
+    def trace(frame, event, arg):
+        nonlocal lines
+        if "/vadam/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == moment:
+                signal.raise_signal(signal.SIGINT)
+        return trace
 
-    monkeypatch.setattr(Sample, "restore", restore)
+    def traced_step() -> None:
+        nonlocal lines
+        lines = 0
+        gc.collect()  # no finalizer of another optimizer runs meanwhile
+        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        sys.settrace(trace)
+        try:
+            problem.step(opt, spec, way)
+        finally:
+            sys.settrace(None)
+            signal.signal(signal.SIGINT, before)
+
+    traced_step()
+    moment = 1 + lines * part // 30
     with pytest.raises(KeyboardInterrupt):
-        problem.step(opt, spec, way)
+        traced_step()
+    if way == "attach":
+        opt.eval()  # the sample lasts until step(): there was none
     assert same(problem.weights(), weights)
     problem.step(opt, spec, way)
+    assert same(problem.weights(), weights)
 
 
 @pytest.mark.parametrize("inner", ["closure", "plain"])
@@ -112,7 +138,7 @@ def test_no_prior_at_all_for_points_is_refused(spec: Spec) -> None:
     problem = Problem()
     points = {"params": problem.model[2].parameters(), "deterministic": True, "prior_precision": 0.0}
     groups = [{"params": problem.model[0].parameters()}, points]
-    with pytest.raises(ValueError, match=r"prior_precision=0 in a deterministic group|would never be trained"):
+    with pytest.raises(ValueError, match=r"prior_precision must be above 0 in a deterministic group|would never be trained"):
         spec.make(groups)
 
 
@@ -285,11 +311,11 @@ def test_errors_of_the_constructor() -> None:
     params = list(Problem().model.parameters())
     with pytest.raises(TypeError, match=r"VON has no argument 'weight_decay': the prior is prior_precision"):
         vadam.VON(params, num_data=1, weight_decay=0.1)
-    with pytest.raises(TypeError, match=r"generator=42 is not a torch.Generator"):
+    with pytest.raises(TypeError, match=r"generator must be a torch.Generator, got 42"):
         vadam.Vadam(params, num_data=1, generator=42)
     with pytest.raises(ValueError, match=r"tau=0.0 would sample weights of infinite variance"):
         vadam.Vadam(params, num_data=1, tau=0.0)
-    with pytest.raises(ValueError, match=r"deterministic='no' is not valid"):
+    with pytest.raises(ValueError, match=r"deterministic must be True or False, got 'no'"):
         vadam.Vadam([{"params": params, "deterministic": "no"}], num_data=1)
     with pytest.raises(ValueError, match="would never be trained"):
         vadam.VON([{"params": params, "deterministic": True}], num_data=1, curvature="score")

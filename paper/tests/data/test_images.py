@@ -1,3 +1,6 @@
+import io
+import zipfile
+
 import numpy as np
 import pytest
 
@@ -101,3 +104,30 @@ def test_images_of_different_size_or_depth_are_refused(tmp_path):
     png(tmp_path / "deep" / "cat" / "a.png", np.zeros((5, 4), np.uint16))
     with pytest.raises(ValueError, match="more than 8 bits per channel"):
         data.images(tmp_path / "deep")
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_a_damaged_archive_is_refused_in_words(save, tmp_path):
+    path, random = tmp_path / "set.npz", np.random.default_rng(0)
+    save(path, X=np.arange(60.0).reshape(5, 3, 4), y=np.arange(5) % 2)
+    content = path.read_bytes()
+    refusals = []
+    for place in range(len(content)):
+        change = int(random.integers(1, 256))
+        path.write_bytes(content[:place] + bytes([content[place] ^ change]) + content[place + 1 :])
+        try:
+            data.images(path)
+        except ValueError as error:
+            refusals.append(str(error))
+    assert len(refusals) > len(content) // 2
+    assert all(str(path) in refusal and "allow_pickle" not in refusal for refusal in refusals)
+
+
+def test_an_archive_that_is_larger_than_any_memory_is_refused(tmp_path):
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f8", "fortran_order": False, "shape": (2**60,)})
+    with zipfile.ZipFile(tmp_path / "set.npz", "w") as archive:
+        archive.writestr("X.npy", header.getvalue())
+        archive.writestr("y.npy", header.getvalue())
+    with pytest.raises(ValueError, match=r"set.npz: X cannot be read"):
+        data.images(tmp_path / "set.npz")

@@ -123,6 +123,19 @@ def test_a_damaged_archive_is_refused(cache):
         data.load("yacht", download=False)
 
 
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_an_archive_with_a_changed_byte_is_refused(save, cache):
+    (cache / "uci").mkdir(parents=True)
+    path, random = cache / "uci" / "yacht.npz", np.random.default_rng(0)
+    save(path, X=np.arange(12.0).reshape(2, 6), y=np.arange(2.0))
+    content = path.read_bytes()
+    for place in range(len(content)):
+        change = int(random.integers(1, 256))
+        path.write_bytes(content[:place] + bytes([content[place] ^ change]) + content[place + 1 :])
+        with pytest.raises(data.ChecksumMismatch, match=r"yacht.npz"):
+            data.load("yacht", download=False)
+
+
 def test_nothing_is_fetched_without_leave():
     with pytest.raises(data.DataNotAvailable, match=r"To get it: download from https://cs\.stanford\.edu"):
         data.load("war-and-peace", download=False)

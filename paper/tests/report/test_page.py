@@ -1,6 +1,7 @@
 """The page: complete, self-contained, well-formed; and what its parts do with odd input."""
 
 import json
+import re
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from vadam.report import html
 from vadam_paper.experiments import experiments, find
-from vadam_paper.experiments.runner import run
+from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.tables import Table
 from vadam_paper.report import build, markdown
 
@@ -114,6 +115,35 @@ def test_text_is_escaped() -> None:
     assert "<script>" not in html.table(table)
     assert "&lt;script&gt;" in html.table(table)
     assert html.fill("{{a}} {b}", a="{{b}}") == "{{b}} {b}"
+
+
+SCRIPT = "</script><script>document.title = 'owned'</script><!-- & \u2028\u2029"
+
+
+def test_json_in_a_script_block_cannot_end_it() -> None:
+    written = html.json_script({SCRIPT: SCRIPT})
+    assert not set("<>&\u2028\u2029") & set(written)
+    assert json.loads(written) == {SCRIPT: SCRIPT}
+
+
+def test_text_in_a_recorded_row_does_not_run(tmp_path: Path) -> None:
+    experiment = find("local-minima")
+    config = experiment.config("smoke", "text")
+    run(experiment, config, tmp_path / "results")
+    rows = run_folder(tmp_path / "results", config) / "rows.jsonl"
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    paths = next(line for line in lines if line["cell"] == "paths")
+    paths["result"]["variational"]["stddev"][0] = SCRIPT
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = build(tmp_path / "results", tmp_path / "out", (experiment,)).read_text()
+    assert "owned" in page
+    assert page.count("<script") == page.count("</script>") == 2  # the data of the player and the program of the page
+
+
+def test_only_one_function_writes_json_into_pages() -> None:
+    for path in Path(html.__file__).parents[1].rglob("*.py"):
+        for block in re.findall(r"<script[^>]*>([^<]*)</script>", path.read_text()):
+            assert block.startswith("{html.json_script("), path
 
 
 def test_a_table_without_rows_is_left_out() -> None:

@@ -18,8 +18,10 @@ def demo(
 ) -> None:
     """Train the family on small data that needs no download, and write a page about it."""
     with in_words(as_json):
+        from vadam.cli import outputs
         from vadam.demo import main
 
+        outputs.check_folder(out)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             main(out=out)
         if as_json:

@@ -27,7 +27,7 @@ def read(path: Path) -> "pd.DataFrame":
         raise CommandError(f"{path} is neither .csv nor .parquet.")
     try:
         return readers[path.suffix.lower()](path)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, LookupError, RuntimeError, MemoryError) as error:
         raise CommandError(f"{path} cannot be read as a table: {error}") from error
 
 

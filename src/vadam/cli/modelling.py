@@ -1,11 +1,13 @@
 """From a file to a judged model, and from a model to predictions."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vadam import atomic
 from vadam.cli import frame
 from vadam.cli.speech import CommandError
 from vadam.report.model import ClassificationJudged, Judged, RegressionJudged
@@ -41,12 +43,23 @@ def fit(
 
 
 def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
-    import pandas as pd
-
     if not 0 < level < 1:
         raise CommandError(f"--level is a probability between 0 and 1, not {level}.")
     model = load(model_path)
+    if not hasattr(model, "feature_names_in_"):
+        raise CommandError(
+            f"{model_path} was fitted without names of columns: fit it with vadam fit, or to a DataFrame."
+        )
     table = frame.read(path)
+    try:
+        return _predictions(model, table, level)
+    except ValueError as error:
+        raise CommandError(f"{path.name} cannot be predicted: {error}") from error
+
+
+def _predictions(model: Any, table: "pd.DataFrame", level: float) -> "pd.DataFrame":
+    import pandas as pd
+
     X = frame.features_like(table, list(model.feature_names_in_))
     if hasattr(model, "classes_"):
         probabilities = model.predict_proba(X)
@@ -60,23 +73,25 @@ def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
 
 
 def load(path: Path) -> Any:
-    from vadam import estimators, persist
+    from vadam import persist
+    from vadam.estimators import VadamClassifier, VadamRegressor
 
-    if not path.exists():
+    if not path.is_file():
         raise CommandError(f"There is no model {path}.")
     try:
-        kind = persist.load(path).config.get("estimator")
-        return getattr(estimators, str(kind)).load(path)
-    except (ValueError, AttributeError) as error:
+        classifies = persist.load(path).config.get("estimator") == VadamClassifier.__name__
+        return (VadamClassifier if classifies else VadamRegressor).load(path)
+    except ValueError as error:
         raise CommandError(f"{path} is not a model that vadam fit wrote: {error}") from error
 
 
-def write(predictions: "pd.DataFrame", out: Path) -> None:
+def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
+    """Return the function that writes predictions to a .csv or .parquet file."""
     match out.suffix.lower():
         case ".csv":
-            predictions.to_csv(out, index=False)
+            return lambda predictions: atomic.write_bytes(out, predictions.to_csv(index=False).encode())
         case ".parquet" | ".pq":
-            predictions.to_parquet(out, index=False)
+            return lambda predictions: atomic.write_bytes(out, predictions.to_parquet(index=False))
         case _:
             raise CommandError(f"--out is a .csv or .parquet file, not {out}.")
 

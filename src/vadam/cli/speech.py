@@ -33,8 +33,10 @@ def in_words(
     except mistakes as error:
         fail(str(error), as_json)
     except OSError as error:
+        if error.errno == errno.EPIPE:
+            raise  # the reader of a pipe has gone, which click handles
         if error.errno not in NO_SPACE:
-            raise
+            fail(str(error), as_json)
         how = f" and go on with: {go_on}" if go_on else ""
         fail(f"There is no space to write ({error}). What is done is kept: make room{how}", as_json)
     except ImportError as error:

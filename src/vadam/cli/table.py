@@ -27,13 +27,17 @@ def fit(
 ) -> None:
     """Fit a Bayesian network to a table, prior and noise tuned, and judge it on rows it has not seen."""
     with in_words(as_json), waiting(f"fitting {table.name}"):
-        from vadam.cli import modelling
+        from vadam.cli import modelling, outputs
         from vadam.report import model as page
 
+        outputs.check_file(out)
+        where = report or out.with_suffix(".html")
+        outputs.check_file(where)
+        outputs.check_distinct(out, where)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
         fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options)
         fitted.model.save(out)
-        where = page.build(fitted.judged, report or out.with_suffix(".html"))
+        page.build(fitted.judged, where)
     answer = {"model": str(out), "report": str(where), **fitted.judged.summary()}
     print_json(answer) if as_json else _show(answer)
 
@@ -49,10 +53,12 @@ def predict(
 ) -> None:
     """Predict the rows of a table: mean, standard deviation and interval, or the probability of each class."""
     with in_words(as_json), waiting(f"predicting {table.name}"):
-        from vadam.cli import modelling
+        from vadam.cli import modelling, outputs
 
+        outputs.check_file(out)
+        write = modelling.writer(out)
         predictions = modelling.predict(model, table, level)
-        modelling.write(predictions, out)
+        write(predictions)
     answer = {"predictions": str(out), "rows": len(predictions), "columns": list(predictions.columns)}
     print_json(answer) if as_json else _show(answer)
 

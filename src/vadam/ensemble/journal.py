@@ -43,10 +43,13 @@ class Journal:
                 f"the journal {self.path} belongs to another search ({_difference(lines[0], head)}): "
                 "give another path, or remove the file to start anew"
             )
-        for line in lines[1:]:
-            if line["trial"] == len(self.trials[line["cell"]]):
-                folds = [-math.inf if value is None else value for value in line["folds"]]
-                self.trials[line["cell"]].append(Trial(line["point"], folds, mean(folds)))
+        for number, line in enumerate(lines[1:], start=2):
+            try:
+                if line["trial"] == len(self.trials[line["cell"]]):
+                    folds = [-math.inf if value is None else value for value in line["folds"]]
+                    self.trials[line["cell"]].append(Trial(line["point"], folds, mean(folds)))
+            except (LookupError, TypeError) as error:
+                raise JournalError(f"line {number} of the journal {self.path} is not a trial of this search") from error
         if not lines:
             self._append([head])
 
@@ -76,8 +79,11 @@ class Journal:
         if whole != content:
             os.truncate(self.path, len(whole))
         try:
-            return [json.loads(line) for line in whole.splitlines()]
-        except json.JSONDecodeError as error:
+            lines = [json.loads(line) for line in whole.splitlines()]
+            if not all(isinstance(line, dict) for line in lines):
+                raise ValueError("a line is not an object")
+            return lines
+        except (ValueError, RecursionError) as error:
             raise JournalError(f"{self.path} is not the journal of a search: {error}") from error
 
 
@@ -86,5 +92,6 @@ def mean(folds: Sequence[float]) -> float:
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:
-    old, new = found.get("search", {}), wanted["search"]
+    old, new = found.get("search"), wanted["search"]
+    old = old if isinstance(old, dict) else {}
     return next((f"{key} is {old.get(key)!r} there, {new[key]!r} here" for key in new if old.get(key) != new[key]), "?")

@@ -118,8 +118,8 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
     def run(state: Any, batch: Batch, constants: Constants) -> Any:
         return eager(state, batch, constants)
 
-    what, but = "the step", "so training is slower"
-    return compiling.compiled(run, what=what, but=but, options=_guards_on_tensors_alone(), fullgraph=True)
+    subject, consequence = "the step", "so training is slower"
+    return compiling.compiled(run, subject=subject, consequence=consequence, options=_guards_on_tensors_alone(), fullgraph=True)
 
 
 def _guards_on_tensors_alone() -> dict[str, Any]:

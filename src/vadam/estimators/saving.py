@@ -9,10 +9,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from sklearn.base import is_classifier
 
-from vadam import ensemble, persist
-from vadam.ensemble import MLP, Scaling, Stack
+from vadam import persist
+from vadam.ensemble import BBVI, IVON, MAP, MLP, VOGN, MCDropout, Scaling, Stack, VadaGrad, Vadam, Vprop
 from vadam.gaussian import MeanFieldGaussian, Mixture
+
+METHODS: dict[str, Any] = {m.__name__: m for m in (BBVI, IVON, MAP, VOGN, MCDropout, VadaGrad, Vadam, Vprop)}
+FOUND = ("prior_precision_", "noise_precision_", "temperature_", "n_features_in_")
 
 Estimator = TypeVar("Estimator")
 
@@ -21,7 +25,10 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
     stack = estimator.stack_
     params = estimator.get_params()
     if not isinstance(params["optimizer"], str):
-        params["optimizer"] = {"method": type(params["optimizer"]).__name__, **asdict(params["optimizer"])}
+        method = type(params["optimizer"])
+        if method not in METHODS.values():
+            raise ValueError(f"{method.__name__} is not one of {', '.join(METHODS)}: its estimator cannot be saved")
+        params["optimizer"] = {"method": method.__name__, **asdict(params["optimizer"])}
     if not isinstance(params["random_state"], Integral | None):
         params["random_state"] = None  # a generator: its state has nothing to do with the fitted weights
     config = {
@@ -34,10 +41,7 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
         "dropout": None if stack.dropout is None else float(stack.dropout[0]),
         "seeds": stack.seeds,
         "scaling": [values[0].tolist() for values in stack.scaling],
-        "found": {
-            name: getattr(estimator, name)
-            for name in ("prior_precision_", "noise_precision_", "temperature_", "n_features_in_")
-        },
+        "found": {name: getattr(estimator, name) for name in FOUND},
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])],
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
     }
@@ -62,21 +66,53 @@ def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
     if config.get("estimator") != cls.__name__:
         found = config.get("estimator", "a posterior without estimator")
         raise ValueError(f"{str(path)!r} holds {found}, not a {cls.__name__}")
+    try:
+        return _restored(cls, posterior, config)
+    except persist.DAMAGE as error:
+        raise persist.damaged(path, error) from error
+
+
+def _restored(cls: type[Estimator], posterior: Any, config: dict[str, Any]) -> Estimator:
     params = config["params"]
-    if isinstance(params["optimizer"], dict):
-        method = params["optimizer"]
-        values = {name: tuple(v) if isinstance(v, list) else v for name, v in method.items() if name != "method"}
-        params["optimizer"] = getattr(ensemble, method["method"])(**values)
-    estimator: Any = cls(**{**params, "hidden": tuple(params["hidden"])})
-    for name, value in config["found"].items():
-        setattr(estimator, name, value)
+    estimator: Any = cls(**{**params, "hidden": tuple(params["hidden"]), "optimizer": _optimizer(params["optimizer"])})
+    estimator._check_arguments()
+    _check_sizes(config, len(posterior.components), classifier=is_classifier(estimator))
+    for name in FOUND:
+        setattr(estimator, name, config["found"][name])
     if config["feature_names"]:
         estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
-    if config["classes"] is not None:
+    if is_classifier(estimator):
         estimator.classes_ = np.array(config["classes"])
     estimator.tuned_ = None
     estimator.stack_ = _stack(posterior, config, params["activation"])
     return estimator
+
+
+def _optimizer(saved: Any) -> Any:
+    """Return a name as it is, and the method that a dict describes."""
+    if not isinstance(saved, dict):
+        return saved
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
+    method = values.pop("method")
+    if method not in METHODS:
+        raise ValueError(f"unknown method {method!r}, not one of {', '.join(METHODS)}")
+    return METHODS[method](**values)
+
+
+def _check_sizes(config: dict[str, Any], members: int, *, classifier: bool) -> None:
+    """Raise ValueError if a part of the header does not fit the network; the tensors are compared with it later."""
+    inputs, outputs = config["sizes"][0], config["sizes"][-1]
+    classes = len(config["classes"]) if classifier else 0
+    likelihood = ("categorical", classes) if classes > 2 else ("bernoulli" if classes else "gaussian", 1)
+    for name, found, expected in (
+        ("scaling", [len(values) for values in config["scaling"]], [inputs, inputs, outputs, outputs]),
+        ("seeds", len(config["seeds"]), members),
+        ("n_features_in_", config["found"]["n_features_in_"], inputs),
+        ("feature_names", len(config["feature_names"]) or inputs, inputs),
+        ("likelihood", (config["likelihood"], outputs), likelihood),
+    ):
+        if found != expected:
+            raise ValueError(f"{name} is for {found}, but the network is for {expected}")
 
 
 def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
@@ -84,10 +120,13 @@ def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
     K, first = len(components), components[0]
     points = not first.mean
     mean = [component.point if points else component.mean for component in components]
+    with torch.device("meta"):  # no memory before the sizes are known to be those of the tensors
+        network = MLP(*config["sizes"], activation=activation)
+    network.load_state_dict(mean[0], assign=True)
     prior = first.prior_precision
     scaling = [torch.tensor(values, dtype=torch.float64).expand(K, -1) for values in config["scaling"]]
     return Stack(
-        network=MLP(*config["sizes"], activation=activation),
+        network=network,
         likelihood=config["likelihood"],
         mean={name: torch.stack([weights[name] for weights in mean]) for name in mean[0]},
         precision=None if points else {n: torch.stack([c.precision[n] for c in components]) for n in first.precision},

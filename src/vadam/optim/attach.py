@@ -26,7 +26,7 @@ class Hook:
         self._optimizer = (lambda: None) if optimizer is None else weakref.ref(optimizer)
         self._react = react
 
-    @torch._dynamo.disable
+    @torch._disable_dynamo
     def __call__(self, module: nn.Module, *args: Any) -> None:
         optimizer = self._optimizer()
         if optimizer is not None and self._react is not None:
@@ -66,7 +66,7 @@ class OutputHook(Hook):
         super().__init__()
         self._ended = ended
 
-    @torch._dynamo.disable
+    @torch._disable_dynamo
     def __call__(self, module: nn.Module, *args: Any) -> None:
         for x in tree_leaves(args[-1]) if self._ended is not None else ():
             if isinstance(x, Tensor) and x.requires_grad:
@@ -86,7 +86,7 @@ def _inside_another_backward() -> bool:
 
 
 def in_backward() -> bool:
-    """Whether the engine is in a backward pass."""
+    """Return True while the engine is in a backward pass."""
     return torch._C._current_graph_task_id() != -1
 
 
@@ -95,22 +95,35 @@ def _at_the_end(callback: Callable[[], None]) -> None:
 
 
 class Attachment:
+    """The hooks on one model; they go when the optimizer goes."""
+
     def __init__(self, optimizer: VariationalOptimizer, model: nn.Module) -> None:
-        self.names = {id(p): name for name, p in unwrapped(model).named_parameters()}
+        self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
-        before_forward = Hook(optimizer, lambda opt, module: opt._before_forward(module.training))
+        before_forward = Hook(optimizer, lambda opt, module: opt._before_forward(module))
         to_mean = Hook(optimizer, lambda opt, module: opt.eval())
-        self._handles: list[Any] = [
+        handles: list[Any] = [
             model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
             model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
             model.register_load_state_dict_pre_hook(to_mean),
         ]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
-            self._handles.append(model.register_forward_hook(OutputHook(ended)))
-            for _, p in optimizer._sampled():
-                self._handles.append(p.register_post_accumulate_grad_hook(ended))
+            handles.append(model.register_forward_hook(OutputHook(ended)))
+            handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
+        self._finalizer = weakref.finalize(optimizer, _remove, handles)
+        self._finalizer.atexit = False
+
+    def names(self) -> dict[Tensor, str]:
+        """Return the names of the model's parameters."""
+        model = self._model()
+        return {} if model is None else {p: name for name, p in model.named_parameters()}
 
     def remove(self) -> None:
-        for handle in self._handles:
-            handle.remove()
+        """Take the hooks off the model."""
+        self._finalizer()
+
+
+def _remove(handles: list[Any]) -> None:
+    for handle in handles:
+        handle.remove()

@@ -1,53 +1,47 @@
 """What every optimizer of the family shares: drawing weights, taking gradients there, restoring the mean, updating by a rule.
 
-An optimizer names its rule (``vadam.rules``) and maps its arguments to the rule's letters; its estimate of the curvature ĥ is one
-method. Everything else, the three ways of use and the promises that hold in each of them, is here.
+An optimizer names its rule; its estimate of the curvature ĥ is one method. Everything else, the three ways of use and the promises
+that hold in each of them, is here. How a rule runs over the weights is the backend's business (``vadam.backends``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from vadam import curvature
+from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim import checks
+from vadam.optim import checks, nonfinite
 from vadam.optim.attach import Attachment, in_backward
-from vadam.optim.distributed import inside_replica, mean_over, replicas_of, seed_of_this_rank
-from vadam.optim.estimate import Estimate, Grads, gradients, mean_of_losses, not_finite
-from vadam.optim.noise import draw_seed
-from vadam.optim.ruled import Ruled
-from vadam.optim.sample import Sample, storage_dtype
+from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of
+from vadam.optim.estimate import Estimate, Norms, gradients, mean_of_losses
+from vadam.optim.interrupts import Uninterrupted
+from vadam.optim.nonfinite import Check, PendingCheck
+from vadam.optim.rule_optimizer import Group, RuleOptimizer
+from vadam.optim.sample import Grads, Owner, Sample, WeightState
 from vadam.optim.snapshot import mean_field, names
+from vadam.rules.binding import scope
 
 Closure = Callable[[], Any]
-Group = dict[str, Any]
 
 
-class VariationalOptimizer(Ruled):
+class VariationalOptimizer(RuleOptimizer):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
-    #: ĥ is multiplied by c to this power when the gradient is multiplied by c, as by loss scaling or clipping
+    #: Power of c by which ĥ is multiplied when the gradient is multiplied by c, as by loss scaling or clipping.
     curvature_degree: ClassVar[int] = 2
-    #: whether ĥ is recorded during the backward pass, before the gradient is scaled or clipped
+    #: True if ĥ is recorded during the backward pass, before the gradient is scaled or clipped.
     records_curvature: ClassVar[bool] = False
-    #: whether the ordinary loop is possible, or the optimizer must evaluate the loss itself
+    #: False if the optimizer must evaluate the loss itself, so that an ordinary loop is not possible.
     has_loop: bool = True
-    #: whether GradScaler may leave unscaling and the decision about an overflow to ``step``
+    #: True if GradScaler may leave unscaling and the decision about an overflow to ``step``.
     handles_overflow: bool = True
 
     _attachment: Attachment | None
-    _held: str | None  # who opened the sample that the parameters hold: "closure", "context", "loop"
-    _sample: Sample | None  # the sample that the parameters hold
-    _interrupted: Sample | None  # a sample of the loop that eval() has put aside
-    _unpaired_seed: int | None  # of an antithetic pair's first half
-    _from_loop: bool  # whether an attached model's forward opened a sample of this step
-    _base: Grads  # gradients that were there before a closure with several samples
-    _estimate: Estimate
 
     def __init__(
         self,
@@ -58,45 +52,46 @@ class VariationalOptimizer(Ruled):
         antithetic: bool = False,
         generator: torch.Generator | None = None,
         nonfinite: str = "raise",
-        compile: bool = False,
+        backend: str = "auto",
         store_mean: bool = True,
         **unknown: Any,
     ) -> None:
-        if unknown:
-            raise TypeError(checks.unknown(type(self).__name__, next(iter(unknown))))
-        checks.whole("samples", samples, low=1, fix="the number of Monte-Carlo samples a step is a whole number from 1")
-        checks.one_of("nonfinite", nonfinite, ("raise", "skip"))
-        checks.generator(generator)
-        if antithetic and samples % 2:
-            raise ValueError(f"antithetic=True draws pairs, but samples={samples!r} is odd: choose an even number")
+        checks.common(type(self).__name__, samples, antithetic, generator, nonfinite, backend, unknown)
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
-        self.compile, self.store_mean = compile, store_mean
-        self.skipped_steps = 0
-        self._attachment = None
-        self._sample = None
-        self._forget()
+        self.backend, self.store_mean = backend, store_mean
+        self._start_afresh()
         super().__init__(params, {"deterministic": False, **defaults})
+
+    def _start_afresh(self) -> None:
+        """Set up what is neither an argument nor in the state: no sample, no attached model, no step under way."""
+        self._skipped = 0
+        self._pending: PendingCheck | None = None
+        self._attachment = None
+        self._weights = WeightState()
+        self._estimate = Estimate(self)
+        self._reset_step()
+        weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
 
-    def _check(self, group: Group) -> None:
-        """Refuse a parameter group with wrong arguments; fill in those that default to others."""
-        raise NotImplementedError
-
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
-        """ĥ of one sample, given the gradient there: ĝ∘ĝ, also for weights that are not sampled, unless a subclass knows better."""
-        return {p: curvature.magnitude(g.to(storage_dtype(p))) for p, g in grads.items()}
+        """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
+        return {p: g.to(torch.promote_types(g.dtype, torch.float32)).square() for p, g in grads.items()}
+
+    def _check_way(self, closure: Closure | None) -> None:
+        """Raise if this optimizer cannot take a step this way."""
 
     def _evaluate(self, closure: Closure) -> Any:
         """Call the closure at the sampled weights; afterwards ``p.grad`` holds the gradient there."""
         return closure()
 
     def _captured(self, sample: Sample) -> Grads | None:
-        """ĥ that was recorded during the backward pass of this sample, where it cannot be computed afterwards."""
+        """Return ĥ that was recorded during the backward pass of this sample, where it cannot be computed afterwards."""
         return None
 
     # The three ways of use ---------------------------------------------------------------------------------------------------
 
+    @torch._disable_dynamo
     @torch.no_grad()
     def step(self, closure: Closure | None = None) -> Any:
         """Update mean and precision.
@@ -105,29 +100,34 @@ class VariationalOptimizer(Ruled):
         the loss), and return the mean loss. Without one: use the gradients taken since the last step in ``sampled_params()`` or
         by an attached model.
         """
-        if self._held in ("context", "closure"):
-            what = (
-                "sampled_params(): leave the block first"
-                if self._held == "context"
-                else "a closure: steps cannot be nested"
-            )
-            raise RuntimeError(f"step() inside {what}")
+        self._heal()
+        self._check_way(closure)
+        owner = self._weights.owner
+        if owner is Owner.CONTEXT:
+            raise RuntimeError("step() inside sampled_params(): leave the block first")
+        if owner is Owner.CLOSURE:
+            raise RuntimeError("step() inside a closure: steps cannot be nested")
         if closure is not None:
             return self._step_with(closure)
-        if self._interrupted is not None:
-            self._sample, self._interrupted = self._interrupted, None
-        looped, sample = self._sample is not None or self._from_loop, self._sample
+        with Uninterrupted():
+            return self._step_from_grads()
+
+    def _step_from_grads(self) -> None:
+        looped = self._weights.sample is not None or self._weights.paused is not None or self._from_loop
         try:
-            if sample is not None:
+            if self._weights.sample is not None:
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
-            if self._amp_found_overflow():
-                return self._skip()
+            elif self._weights.paused is not None:
+                self._count(self._weights.paused, Owner.LOOP, settled=True, last=True)
+            overflow = self._unscale()
             grads = gradients(self._trained())
+            if overflow is True:
+                return self._skip()
             if not grads:
                 raise RuntimeError("step() without a gradient: call backward() first")
-            if not self._estimate.count and self._is_asked_for_its_state(grads):
+            if not self._estimate.count and self._is_checkpoint_probe(grads):
                 return None
-            if not self._estimate.count and any(True for _ in self._sampled()):
+            if not self._estimate.count and self._sampled():
                 raise RuntimeError(
                     "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
                     "`with opt.sampled_params():`, or call opt.attach(model) once before training"
@@ -137,72 +137,57 @@ class VariationalOptimizer(Ruled):
                     f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
                     f"step: make {self.samples} before step(), one for each sample, or build the optimizer with samples=1"
                 )
-            self._update(grads, self._curvatures_of_step(grads))
+            self._update(grads, overflow)
         except BaseException:
             for left_by_scaler in ("found_inf", "grad_scale"):
                 self.__dict__.pop(left_by_scaler, None)
             raise
         finally:
-            if sample is not None:
-                sample.restore()
-            self._forget()
+            self._reset_step()
         return None
-
-    def _is_asked_for_its_state(self, grads: Grads) -> bool:
-        """torch.distributed.checkpoint steps a new optimizer with lr = 0 and zero gradients, to see what there is to load."""
-        asked = not self.state and all(group["lr"] == 0 for group in self.param_groups)
-        if asked and not any(bool(g.any()) for g in grads.values()):
-            for group, p in self._grouped():
-                if p.requires_grad:
-                    self._state(group, p, p.detach().to(storage_dtype(p)))
-            return True
-        return False
 
     def _step_with(self, closure: Closure) -> Any:
         self.eval()
-        if self._interrupted is None or not self._interrupted.has_new_gradient():
-            self._forget()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
+        paused = self._weights.paused
+        if paused is None or not paused.has_new_gradient():
+            self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = self._trained()
         if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
             self._base = {p: g.clone() for p, g in gradients(params).items()}
         losses = []
-        sample: Sample | None = None
         try:
             for left in reversed(range(self.samples)):
-                with self._sampling("closure", restore=left > 0) as sample, torch.enable_grad():
+                self._open_sample(Owner.CLOSURE)
+                with torch.enable_grad():
                     losses.append(self._evaluate(closure))
-            mean_loss = mean_of_losses(losses)
-            if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
-                return self._skip()
-            grads = gradients(params)
-            if not grads or not self._estimate.count:
-                raise RuntimeError(
-                    "the closure left no gradient on this optimizer's parameters: it must call backward()"
-                )
-            self._update(grads, self._curvatures_of_step(grads))
-        finally:
-            if sample is not None:
-                sample.restore()
-            self._forget()
+                if left:
+                    self._close_sample()
+            with Uninterrupted():
+                self._close_sample(restore=False)  # the update may read the mean from where it is kept
+                mean_loss = mean_of_losses(losses)
+                self._update_after_closure(gradients(params), mean_loss)
+                self._reset_step()
+        except BaseException:
+            self._drop_sample()
+            self._reset_step()
+            raise
         return mean_loss
 
-    @contextmanager
-    def sampled_params(self) -> Iterator[None]:
-        """Inside, the parameters are one sample from q; outside they are the mean again, whatever happens inside.
+    def _update_after_closure(self, grads: Grads, mean_loss: Any) -> None:
+        if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
+            self._skip()
+        elif not grads or not self._estimate.count:
+            raise RuntimeError("the closure left no gradient on this optimizer's parameters: it must call backward()")
+        else:
+            self._update(grads)
+
+    def sampled_params(self) -> SampledParams:
+        """Inside the block the parameters are one sample from q; outside they are the mean again, whatever happens inside.
 
         Take the gradient inside. Several blocks before one ``step()`` are several samples: ``p.grad`` is then the mean of their
         gradients. A block without a backward pass is a plain draw from the posterior and does not count.
         """
-        if self._held is not None:
-            opened = {
-                "context": "sampled_params()",
-                "closure": "step(closure)",
-                "loop": "a training-mode forward or train()",
-            }
-            way_out = "call opt.step() or opt.eval() first" if self._held == "loop" else "samples cannot be nested"
-            raise RuntimeError(f"the parameters already hold a sample, opened by {opened[self._held]}: {way_out}")
-        with self._sampling("context"):
-            yield
+        return SampledParams(self)
 
     def attach(self, model: nn.Module) -> VariationalOptimizer:
         """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
@@ -213,10 +198,10 @@ class VariationalOptimizer(Ruled):
         """
         if not isinstance(model, nn.Module):
             raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
-        owned = {id(p) for p in model.parameters()}
-        if not owned & {id(p) for p in self._all()}:
+        owned = set(model.parameters())
+        if not any(p in owned for _, p in self._grouped()):
             raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
-        if any(id(p) not in owned for _, p in self._sampled()):
+        if any(p not in owned for p in self._sampled()):
             raise ValueError(
                 "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
@@ -239,26 +224,31 @@ class VariationalOptimizer(Ruled):
 
     def train(self) -> None:
         """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
-        if self._held is None and any(True for _ in self._sampled()):
-            self._open_sample("loop")
+        self._heal()
+        if self._weights.owner is None and self._sampled():
+            self._open_sample(Owner.LOOP)
 
     def eval(self) -> None:
         """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
-        if self._held == "loop" and self._sample is not None:
-            self._sample.restore()
-            self._held, self._sample, self._interrupted = None, None, self._sample
+        self._heal()
+        if self._weights.owner is Owner.LOOP:
+            self._weights.pause()
 
-    def _before_forward(self, training: bool) -> None:
+    def _before_forward(self, model: nn.Module) -> None:
+        """React to a forward pass of the attached model."""
+        refuse_join(model)
         averages = self.records_curvature or self.curvature_degree == 1
         if averages and self._attachment is not None and self._attachment.replicas is None and inside_replica():
             raise RuntimeError(
                 f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
                 f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
             )
-        if self._held in ("context", "closure"):
+        self._heal()
+        weights, training = self._weights, model.training
+        if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
             return
         if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
-            if training and self._held is None and torch.is_grad_enabled() and self.has_loop:
+            if training and weights.owner is None and torch.is_grad_enabled() and self.has_loop:
                 raise RuntimeError(
                     "activation checkpointing of the whole attached model with use_reentrant=True runs its first pass without "
                     "gradients, at the mean, and its second at a sample: pass use_reentrant=False, or checkpoint its layers"
@@ -267,157 +257,211 @@ class VariationalOptimizer(Ruled):
         if not training:
             self.eval()
         elif torch.is_grad_enabled() and self.has_loop:
-            for unfinished in (self._sample, self._interrupted):
-                frozen_since = unfinished is not None and set(unfinished.params) != {p for _, p in self._sampled()}
+            for unfinished in (weights.sample, weights.paused):
+                frozen_since = unfinished is not None and set(unfinished.params) != set(self._sampled())
                 if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
-                    self._forget()
+                    self._reset_step()
             self.train()
 
     def _after_backward(self) -> None:
-        """What an attached model calls when a backward pass has ended: with several samples, the sample has too."""
-        if self._sample is None:
+        """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
+        if self._weights.sample is None:
             return
         if self.records_curvature:
-            (self._sample.norms,) = self._norms(gradients(self._trained()))
-        if self._held == "loop" and self.samples > 1:
+            self._weights.sample.norms = self._norms(gradients(self._trained()))
+        if self._weights.owner is Owner.LOOP and self.samples > 1:
             self._close_sample()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""
-        if self._held is None:
-            self._forget()
+        self._heal()
+        if self._weights.owner is None:
+            self._reset_step()
         super().zero_grad(set_to_none)
 
     # Samples -----------------------------------------------------------------------------------------------------------------
 
-    @contextmanager
-    def _sampling(self, how: str, *, restore: bool = True) -> Iterator[Sample]:
-        try:
-            self._open_sample(how)
-            assert self._sample is not None
-            yield self._sample
-            self._close_sample(restore=restore)
-        except BaseException:
-            self._drop_sample()
-            raise
+    def _open_sample(self, owner: Owner) -> Sample:
+        sample = self._weights.paused or self._draw()
+        self._weights.open(sample, owner)
+        return sample
 
     @torch.no_grad()
-    def _open_sample(self, how: str) -> None:
-        sample, self._interrupted = self._interrupted or self._draw(), None
-        self._held, self._sample = how, sample
-        try:
-            self._perturb(sample)
-        except BaseException:
-            self._drop_sample()
-            raise
-
     def _draw(self) -> Sample:
-        unpaired = self._unpaired_seed
+        unpaired = self._unpaired
         if self.antithetic and unpaired is not None:
-            seed, sign, self._unpaired_seed = unpaired, -1.0, None
+            noise, sign, self._unpaired = unpaired, -1.0, None
         else:
-            seed, sign = seed_of_this_rank(draw_seed(self.generator)), 1.0
-            self._unpaired_seed = seed
+            replay = self.antithetic or not self.store_mean
+            noise, sign = NoiseSource(self.generator, replay=replay), 1.0
+            self._unpaired = noise
         trained = self._trained()
-        self._estimate.make_room(trained, self._base)
-        return Sample(seed, sign, self._pieces(self._sampled()), trained, unpaired)
+        self._estimate.stash_grads(trained, self._base)
+        buckets = self._buckets(self._sampled())
+        draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
+        return Sample(draw, noise, trained, unpaired=unpaired)
 
     @torch.no_grad()
     def _close_sample(self, *, restore: bool = True) -> None:
-        sample, how = self._sample, self._held
-        assert sample is not None
-        if restore:
-            sample.restore()
-        self._held, self._sample = None, None
+        """End a sample: restore the mean unless the update follows at once, and count it if it has a gradient."""
+        owner = self._weights.owner
+        assert owner is not None
+        put_aside = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
+        sample = self._weights.close(restore=restore, put_aside=put_aside)
+        self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
+
+    def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         captured = self._over_ranks(self._captured(sample))
-        settled = how == "closure" or not restore
-        counts = self._estimate.add(sample, self._trained(), captured, settled=settled, last=not restore)
-        self._from_loop = self._from_loop or how == "loop"
-        if not counts and how == "context":
-            self._unpaired_seed = sample.unpaired_before
+        counts = self._estimate.add(sample, self._trained(), captured, settled=settled, last=last)
+        self._from_loop = self._from_loop or owner is Owner.LOOP
+        if not counts and owner is Owner.CONTEXT:
+            self._unpaired = sample.unpaired_before
         if not counts:
-            sample.restore()  # the update begins at the mean, whichever sample has the gradient
+            with Uninterrupted():
+                sample.draw.restore()  # the update begins at the mean, whichever sample has the gradient
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:
-        """The mean of what each rank has recorded, where the attached model is replicated."""
+        """Return the mean of what each rank has recorded, where the attached model is replicated."""
         if captured is None or self._attachment is None or self._attachment.replicas is None:
             return captured
-        return dict(zip(captured, mean_over(self._attachment.replicas, list(captured.values())), strict=True))
+        return mean_over(self._attachment.replicas, self._sampled(), captured)
 
     def _drop_sample(self) -> None:
-        if self._sample is not None:
-            self._sample.restore()
-            self._captured(self._sample)
-            self._unpaired_seed = self._sample.unpaired_before
-        self._held, self._sample = None, None
-        self._estimate.put_back()
+        """End a sample that failed: it leaves no trace."""
+        sample = self._weights.sample
+        self._weights.release()
+        if sample is not None:
+            self._captured(sample)
+            self._unpaired = sample.unpaired_before
+        self._estimate.unstash_grads()
 
-    def _forget(self) -> None:
-        """Start afresh: no sample, no estimate, the parameters hold the mean."""
-        if self._sample is not None:
-            self._sample.restore()
-        self._held = None
-        self._sample = None
-        self._interrupted = None
-        self._unpaired_seed = None
-        self._base = {}
-        self._from_loop = False
-        self._estimate = Estimate(self.curvature_degree, self._curvatures, self._norms)
+    def _heal(self) -> None:
+        """Drop the sample of a block that was left while its clean-up was interrupted."""
+        block = self._block
+        if self._weights.owner is Owner.CONTEXT and (block is None or block() is None):
+            self._drop_sample()
+
+    @torch.no_grad()
+    def _reset_step(self) -> None:
+        """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
+        self._weights.release()
+        self._block: weakref.ref[SampledParams] | None = None
+        self._unpaired: NoiseSource | None = None  # of an antithetic pair's first half
+        self._base: Grads = {}  # gradients that were there before a closure with several samples
+        self._from_loop = False  # True if an attached model's forward opened a sample of this step
+        self._estimate.reset()
 
     # The update --------------------------------------------------------------------------------------------------------------
 
-    def _update(self, g: Grads, h: Grads) -> None:
-        """Check the estimates, then apply the rule. On an error nothing has changed."""
-        for group, p in self._grouped() if not self.trains_points else ():
+    def _update(self, g: Grads, overflow: Tensor | None = None) -> None:
+        """Update by the estimates of this step."""
+        norms = self._norms(g)
+        h, scale = self._curvatures_of_step(g, norms)
+        self._refuse_missing(g, h)
+        self._update_by(g, h, norms, scale, overflow)
+
+    def _update_by(
+        self, g: Grads, h: Grads, norms: Norms, scale: Norms | None = None, overflow: Tensor | None = None
+    ) -> None:
+        """Check ĝ and ĥ, then apply the rule. On an error nothing has changed."""
+        self._settle()
+        tests = [Check("gradient", norms)]
+        if not self.supports_deterministic:  # otherwise ĥ = ĝ∘ĝ, and the norm of ĝ says it all
+            tests.append(Check("curvature", self._norms(h)))
+        bound = nonfinite.bound_of(self.param_groups)
+        if all(norm.is_cpu for test in tests for norm in test.norms.values()):
+            bad = next(filter(None, (nonfinite.first_bad(test, bound) for test in tests)), None)
+            if bad is not None:
+                self._refuse(*bad)
+            else:
+                self._apply(g, h, scale, None)
+        else:
+            self._pending = PendingCheck(tests, bound, overflow, self._buckets(g))
+            self._apply(g, h, scale, self._pending.accept)
+
+    def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
+        """Apply the rule to all parameters that have a gradient."""
+        last = self._estimate.last
+        with Uninterrupted():
+            draw = None if last is None else last.draw
+            self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
+
+    def _curvatures_of_step(self, g: Grads, norms: Grads) -> tuple[Grads, Grads | None]:
+        """Return ĥ and its factors, without those that are ĝ∘ĝ if they have not been computed yet."""
+        implied = self.supports_deterministic and not self._estimate.has_curvatures
+        if implied or not self._estimate.count:
+            return {}, None
+        return self._estimate.curvatures(g, norms)
+
+    def _refuse_missing(self, g: Grads, h: Grads) -> None:
+        if self.supports_deterministic or scope(self.rule) == "model":
+            return
+        for group, p in self._grouped():
             if p in g and p not in h and not group["deterministic"]:
                 raise RuntimeError(
                     f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
-                    f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, call "
-                    f"opt.attach(model) again"
+                    f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, "
+                    f"call opt.attach(model) again"
                 )
-        bad, what = not_finite(self._estimate.norms(g)), "gradient"
-        if (
-            bad is None and not self.trains_points
-        ):  # otherwise ĥ = ĝ∘ĝ, and the norm has said that its squares are finite
-            bad, what = not_finite(self._estimate.norms_of_curvatures(h)), "curvature"
-        if bad is None:
-            self._apply(g, h, self._estimate.last)
-        elif self.nonfinite == "skip":
-            self._skip()
-        else:
-            raise FloatingPointError(
-                f"the {what} of {self._name(bad)} is not finite. The step was refused, nothing has changed: lower lr, clip the "
-                f"gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
-            )
 
-    def _curvatures_of_step(self, grads: Grads) -> Grads:
-        """ĥ; without those that are ĝ∘ĝ, if they have not been computed yet."""
-        implied = self.trains_points and not self._estimate.has_curvatures
-        return {} if implied or not self._estimate.count else self._estimate.curvatures(grads)
+    def _refuse(self, kind: str, p: Tensor) -> None:
+        if self.nonfinite == "skip":
+            self._skip()
+            return
+        raise FloatingPointError(
+            f"the {kind} of {self._name(p)} is not finite, or so large that its square overflows. The step was refused, nothing has "
+            f"changed: lower lr, clip the gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
+        )
+
+    def _settle(self) -> None:
+        """Look at the flags of the last step on a device; raise if it was refused."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            overflow, bad = pending.settle()
+            if overflow:
+                self._skip()
+            elif bad is not None:
+                self._refuse(*bad)
 
     def _skip(self) -> None:
-        self.skipped_steps += 1
+        self._skipped += 1
+
+    @property
+    def skipped_steps(self) -> int:
+        """The number of steps that were skipped because a gradient was not finite."""
+        self._settle()
+        return self._skipped
 
     @property
     def _step_supports_amp_scaling(self) -> bool:
-        """Whether GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
-        return self.handles_overflow and (self._held == "loop" or self._estimate.count > 0)
+        """True if GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
+        return self.handles_overflow and (self._weights.owner is Owner.LOOP or self._estimate.count > 0)
 
-    def _amp_found_overflow(self) -> bool:
-        """Undo the loss scaling that GradScaler has left to us; True if it found an overflow."""
+    def _unscale(self) -> Tensor | bool | None:
+        """Undo the loss scaling that GradScaler has left to us; return its flag of an overflow, read if it is on the CPU."""
         found, scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
-        if found is not None and bool(found):
+        if found is not None and found.is_cpu and bool(found):
             return True
         if scale is not None:
-            self._estimate.expect_changes(self._trained())
-            for p in gradients(self._trained()):
-                p.grad.div_(scale)  # type: ignore[union-attr]
+            params = self._trained()
+            self._estimate.expect_scaling(params)
+            for device in {p.device for p in params if p.grad is not None}:
+                grads = [p.grad for p in params if p.grad is not None and p.device == device]
+                torch._foreach_div_(grads, scale.to(device))
+        return None if found is None or found.is_cpu else found
+
+    def _is_checkpoint_probe(self, grads: Grads) -> bool:
+        """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
+        asked = not self.state and all(group["lr"] == 0 for group in self.param_groups)
+        if asked and not any(bool(g.any()) for g in grads.values()):
+            self._buckets(self._trained())
+            return True
         return False
 
     # What was learned --------------------------------------------------------------------------------------------------------
 
     def posterior(self, model: nn.Module | None = None) -> MeanFieldGaussian:
-        """A snapshot of q = N(mean, 1/precision), one entry per parameter.
+        """Return a snapshot of q = N(mean, 1/precision), one entry per parameter.
 
         The names are the model's: of ``model``, or of the attached one, or as given by ``named_parameters()`` to the
         constructor; otherwise "0", "1", ... in the order of the parameters ("0.0", ... where there are several groups).
@@ -425,4 +469,43 @@ class VariationalOptimizer(Ruled):
         return mean_field(self, model)
 
     def _name(self, p: Tensor) -> str:
-        return f"parameter {names(self)[id(p)]!r} of shape {tuple(p.shape)}"
+        return f"parameter {names(self)[p]!r} of shape {tuple(p.shape)}"
+
+
+class SampledParams:
+    """The block of ``sampled_params()``. If its end is interrupted, the optimizer drops the sample once the block is gone."""
+
+    def __init__(self, optimizer: VariationalOptimizer) -> None:
+        self._optimizer = optimizer
+
+    @torch._disable_dynamo
+    def __enter__(self) -> None:
+        optimizer = self._optimizer
+        optimizer._heal()
+        owner = optimizer._weights.owner
+        if owner is not None:
+            way_out = "call opt.step() or opt.eval() first" if owner is Owner.LOOP else "samples cannot be nested"
+            raise RuntimeError(f"the parameters already hold a sample, opened by {owner.value}: {way_out}")
+        optimizer._block = weakref.ref(self)
+        try:
+            optimizer._open_sample(Owner.CONTEXT)
+        except BaseException:
+            optimizer._drop_sample()
+            raise
+
+    @torch._disable_dynamo
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        optimizer = self._optimizer
+        try:
+            if kind is None:
+                optimizer._close_sample()
+        except BaseException:
+            optimizer._drop_sample()
+            raise
+        if kind is not None:
+            optimizer._drop_sample()
+
+    def __del__(self) -> None:
+        optimizer = self._optimizer
+        if optimizer._block is not None and optimizer._block() is None:
+            optimizer._heal()

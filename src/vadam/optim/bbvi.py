@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim import checks
-from vadam.optim.base import Group
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
-from vadam.optim.ruled import Letters
 
 
 class BBVI(Reparameterised):
@@ -28,6 +25,8 @@ class BBVI(Reparameterised):
     It needs no stochastic layers: the gradient with respect to σ is ĝ∘ε. The state is five vectors. ``init_precision`` may be below
     the prior's. The other arguments are those of :class:`vadam.Vadam`.
     """
+
+    rule = rules.bbvi
 
     def __init__(
         self,
@@ -50,22 +49,3 @@ class BBVI(Reparameterised):
             "init_precision": init_precision,
         }
         super().__init__(params, defaults, **common)
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.betas(group)
-        checks.number("eps", group["eps"], low=0, closed="[", fix="Adam's constant must be at least 0, e.g. eps=1e-8")
-        checks.num_data(group)
-        checks.prior(group)
-        if group["init_precision"] is None:
-            group["init_precision"] = group["prior_precision"]
-        checks.number(
-            "init_precision", group["init_precision"], low=0, fix="q starts with this precision: above 0, e.g. 10.0"
-        )
-
-    def _letters(self, group: Group) -> Letters:
-        gamma1, gamma2 = group["betas"]
-        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
-        return Letters(
-            rules.bbvi, scale, scale, {"alpha": group["lr"], "gamma1": gamma1, "gamma2": gamma2, "eps": group["eps"]}
-        )

@@ -14,5 +14,5 @@ class Common(TypedDict, total=False):
     antithetic: bool
     generator: torch.Generator | None
     nonfinite: str
-    compile: bool
+    backend: str
     store_mean: bool

@@ -9,7 +9,7 @@ Under FSDP2 every rank draws the noise of its own shard: there is one sample, an
 
 from __future__ import annotations
 
-import hashlib
+import sys
 from collections.abc import Callable
 
 import torch
@@ -17,77 +17,73 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
-PLAIN = (Tensor, nn.Parameter)  # whatever else calls itself a tensor may not lie in memory as one
+from vadam.backends.bucket import storage_dtype
 
 
-def several_ranks() -> bool:
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+def _is_compiled(model: nn.Module) -> bool:
+    """Return True for a module that ``torch.compile`` returned, without importing the compiler."""
+    dynamo = sys.modules.get("torch._dynamo")
+    return dynamo is not None and isinstance(model, dynamo.OptimizedModule)
 
 
-def seed_of_this_rank(seed: int) -> int:
-    """A seed that differs between ranks also where their generators do not."""
-    if not several_ranks():
-        return seed
-    digest = hashlib.blake2b(f"{seed},{dist.get_rank()}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "little") >> 2
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return the user's own module, without DDP and torch.compile around it."""
+    while True:
+        if isinstance(model, DistributedDataParallel):
+            model = model.module
+        elif _is_compiled(model):
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
 
 
-def local(x: Tensor) -> Tensor:
-    """This rank's shard of a sharded tensor (FSDP2), or the tensor itself."""
-    return x.to_local() if is_sharded(x) else x  # type: ignore[attr-defined]
-
-
-def whole(x: Tensor) -> Tensor:
-    """All shards of a sharded tensor put together, on every rank, or the tensor itself."""
-    return x.full_tensor() if is_sharded(x) else x  # type: ignore[attr-defined]
-
-
-def sharded_like(p: Tensor, shard: Tensor) -> Tensor:
-    """A sharded tensor laid out as ``p``, made of each rank's own ``shard``; without sharding, the shard itself."""
-    if not is_sharded(p):
-        return shard
-    from torch.distributed.tensor import DTensor  # slow to import, and only known to those who shard
-
-    assert isinstance(p, DTensor)
-    return DTensor.from_local(shard, p.device_mesh, p.placements, run_check=False, shape=p.shape, stride=p.stride())
-
-
-def is_sharded(x: Tensor) -> bool:
-    return type(x) not in PLAIN and hasattr(x, "device_mesh")
+def _ddp_of(model: nn.Module) -> DistributedDataParallel | None:
+    """Return the DistributedDataParallel module over several ranks, where there is one around the model."""
+    if _is_compiled(model):
+        model = model._orig_mod  # type: ignore[assignment]
+    several = isinstance(model, DistributedDataParallel) and dist.get_world_size(model.process_group) > 1
+    return model if several else None  # type: ignore[return-value]
 
 
 def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:
-    """The processes that train this model together, where it is replicated over several."""
-    if isinstance(model, torch._dynamo.OptimizedModule):
-        return replicas_of(model._orig_mod)
-    if isinstance(model, DistributedDataParallel) and dist.get_world_size(model.process_group) > 1:
-        return model.process_group
-    return None
+    """Return the processes that train this model together, None if there is one."""
+    ddp = _ddp_of(model)
+    return None if ddp is None else ddp.process_group
+
+
+def refuse_join(model: nn.Module) -> None:
+    """Raise inside ``ddp.join()``: ranks that ran out of data take no further steps, and their posteriors would differ."""
+    ddp = _ddp_of(model)
+    if ddp is not None and ddp._join_config.enable:
+        raise RuntimeError(
+            "uneven inputs with DistributedDataParallel.join() are not supported: a rank that has run out of data takes no steps, so "
+            "its posterior would differ from the others'. Give every rank the same number of batches, e.g. by "
+            "DistributedSampler(..., drop_last=True)"
+        )
 
 
 def inside_replica() -> bool:
-    """Whether a forward pass of a DistributedDataParallel module over several ranks is under way."""
+    """Return True during a forward pass of a DistributedDataParallel module over several ranks."""
     ddp = DistributedDataParallel._active_ddp_module
     return ddp is not None and replicas_of(ddp) is not None
 
 
-def unwrapped(model: nn.Module) -> nn.Module:
-    """The user's own module, without DDP and torch.compile around it."""
-    while isinstance(model, DistributedDataParallel | torch._dynamo.OptimizedModule):
-        model = model.module if isinstance(model, DistributedDataParallel) else model._orig_mod
-    return model
+def mean_over(group: dist.ProcessGroup, params: list[Tensor], tensors: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:
+    """Return the mean over the ranks of a tensor of each parameter, in one message per dtype, bit for bit the same on all.
 
-
-def mean_over(group: dist.ProcessGroup, tensors: list[Tensor]) -> list[Tensor]:
-    """The mean of each tensor over the ranks, in one message per dtype; bit for bit the same on every rank."""
-    means: list[Tensor] = [torch.empty(0)] * len(tensors)
-    for dtype in sorted({x.dtype for x in tensors}, key=str):
-        index = [i for i, x in enumerate(tensors) if x.dtype == dtype]
-        flat = torch.cat([tensors[i].flatten() for i in index])
-        dist.all_reduce(flat, group=group)
-        flat /= dist.get_world_size(group)
-        for i, piece in zip(index, flat.split([tensors[i].numel() for i in index]), strict=True):
-            means[i] = piece.view_as(tensors[i])
+    ``params`` are the same on all ranks. A rank that has no tensor of a parameter counts as zero; if no rank has one it is NaN.
+    """
+    means: dict[Tensor, Tensor] = {}
+    for dtype in sorted({storage_dtype(p) for p in params}, key=str):
+        alike = [p for p in params if storage_dtype(p) == dtype]
+        sizes = [p.numel() for p in alike]
+        present = torch.tensor([p in tensors for p in alike], dtype=dtype, device=alike[0].device)
+        own = [(tensors[p] if p in tensors else torch.zeros_like(p)).to(dtype).flatten() for p in alike]
+        message = torch.cat([*own, present])
+        dist.all_reduce(message, group=group)
+        *sums, counts = message.split([*sizes, len(alike)])
+        known = torch.where(counts > 0, 1 / dist.get_world_size(group), torch.nan)
+        means |= {p: (x * f).view(p.shape) for p, x, f in zip(alike, sums, known.unbind(), strict=True)}
     return means
 
 
@@ -104,6 +100,7 @@ class LocalGradients:
             self._sums[p] = self._sums[p] + grad if p in self._sums else grad.clone()
 
     def take(self) -> dict[Tensor, Tensor]:
+        """Return the gradients and stop listening."""
         for handle in self._handles:
             handle.remove()
         return self._sums

@@ -3,130 +3,146 @@
 ĝ lives in ``p.grad``, where loss scaling, clipping and accumulation expect it: after s samples ``p.grad`` holds the mean of
 their s gradients. ĥ is the mean of each sample's own ĥ. With one sample ĥ is computed at the very end, from the gradient as
 it then is; what had to be computed earlier is rescaled by what happened to the gradient's norm since, so that unscaling and
-norm clipping act on ĥ as they would have acted on the loss.
+norm clipping act on ĥ as they would have acted on the loss. Factors stay on the device.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any
+import weakref
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
 
-from vadam.optim.sample import GradientMarks, Sample
+from vadam.optim.sample import GradientMarks, Grads, Sample
 
-Grads = dict[Tensor, Tensor]
-Curvatures = Callable[[Sample, Grads], Grads]
-Norms = dict[Tensor, float]
+Norms = dict[Tensor, Tensor]
+"""The norm of a tensor of each parameter, on its device."""
+
+
+class Estimator(Protocol):
+    """What an optimizer knows of its curvature; ĥ grows with the gradient to the power ``curvature_degree``."""
+
+    curvature_degree: ClassVar[int]
+
+    def _curvatures(self, sample: Sample, grads: Grads) -> Grads: ...
+    def _norms(self, tensors: Grads) -> Norms: ...
 
 
 class Estimate:
-    def __init__(self, degree: int, curvatures: Curvatures, norms: Callable[..., list[Norms]]) -> None:
+    """What the samples of a step have given so far."""
+
+    def __init__(self, optimizer: Estimator) -> None:
+        self._optimizer: Estimator = weakref.proxy(optimizer)  # no cycle: a dropped optimizer is freed at once
+        self.reset()
+
+    def reset(self) -> None:
+        """Start a new step."""
         self.count = 0
-        self._degree, self._curvatures, self._norms_of = degree, curvatures, norms
-        self.last: Sample | None = None  # the last that counts
-        self._h: Grads | None = None
-        self._g: Grads = {}
+        self.last: Sample | None = None  # the last sample that counts
+        self._h: Grads | None = None  # ĥ, where it had to be computed before the end
+        self._stashed: Grads = {}  # the mean gradient of earlier samples, while the next one is taken
         self._means: Grads = {}  # gradients that are our own: means over samples
-        self._before: Norms = {}  # norms of the gradients that ĥ belongs to
-        self._now: Norms | None = None  # and as the update finds them
-        self._settled = False  # whether they have been out of reach since
-        self._known: dict[Tensor, tuple[Tensor, float]] = {}  # curvatures that were recorded, and their norms
-        self._left: GradientMarks | None = None
+        self._before: Norms | None = (
+            None  # norms of the gradients that ĥ belongs to; None if they are those of the update
+        )
+        self._marks: GradientMarks | None = None  # of the gradients that the last sample left
 
     @property
     def has_curvatures(self) -> bool:
-        """Whether ĥ had to be computed before the end."""
+        """True if ĥ had to be computed before the end."""
         return self._h is not None
 
-    def make_room(self, params: list[Tensor], base: Grads) -> None:
-        """Before a further sample: put the mean gradient so far aside, so that ``p.grad`` receives the sample's own."""
-        if self._left is not None and self._left.all_are_cleared():  # for a step that was never taken
-            self.__init__(self._degree, self._curvatures, self._norms_of)  # type: ignore[misc]
+    def stash_grads(self, params: list[Tensor], base: Grads) -> None:
+        """Before a further sample: put the mean gradient aside, so that ``p.grad`` receives the sample's own."""
+        if self._marks is not None and self._marks.all_are_cleared():
+            self.reset()  # the samples were meant for a step that was never taken
         if self.last is None:
             return
-        self._g = gradients(params)
+        self._stashed = gradients(params)
         if self._h is None:
-            self._h = self._curvatures(self.last, self._g)
+            self._h = self._optimizer._curvatures(self.last, self._stashed)
+        elif self._before is not None:
+            recorded = self._rescaled(self._h, self._before, self._optimizer._norms(self._stashed))
+            self._h = self._optimizer._curvatures(self.last, self._stashed) | recorded
+            self._before = None
         for p in params:
             p.grad = base[p].clone() if p in base else None
-            if p in self._g and self._means.get(p) is not self._g[p]:
-                self._g[p] = self._g[
-                    p
-                ].clone()  # the next gradient may be written to the same memory, as in buckets of DDP
+            if p in self._stashed and self._means.get(p) is not self._stashed[p]:
+                # The next gradient may be written to the same memory, as in buckets of DDP.
+                self._stashed[p] = self._stashed[p].clone()
 
-    def put_back(self) -> None:
-        """After a sample that does not count."""
-        for p, g in self._g.items():
+    def unstash_grads(self) -> None:
+        """Put the mean gradient back after a sample that does not count."""
+        for p, g in self._stashed.items():
             p.grad = g
-        self._g = {}
+        self._stashed = {}
 
     def add(self, sample: Sample, params: list[Tensor], captured: Grads | None, *, settled: bool, last: bool) -> bool:
-        """After a sample: whether it counts. ``captured`` is what was recorded of its ĥ during the backward pass.
+        """Add a sample; return False if it has no gradient and does not count.
 
-        ``settled``: until the update, or the next sample, nobody else has the gradients; ``last``: the update follows at once.
+        ``captured``: the curvatures that were recorded during its backward pass. ``settled``: nobody else has the gradients until
+        the update or the next sample. ``last``: the update follows at once.
         """
         if not sample.has_new_gradient():
-            self.put_back()
+            self.unstash_grads()
             return False
         self.count += 1
         self.last = sample
-        if captured is not None or self.count > 1:
+        if captured is not None and self.count == 1:
+            self._h = captured
+            self._before = sample.norms
+        elif captured is not None or self.count > 1:
             g = gradients(params)
-            now, recorded = None, captured or {}
-            if captured is not None and sample.norms is not None:
-                now, of_captured = self._norms_of(g, captured)
-                recorded = self._rescaled(captured, sample.norms, now)
-                self._known = {p: (x, of_captured[p]) for p, x in captured.items() if p in of_captured}
-            h = {**self._curvatures(sample, g), **recorded}
+            h = self._optimizer._curvatures(sample, g)
+            if captured is not None:
+                h |= (
+                    captured
+                    if sample.norms is None
+                    else self._rescaled(captured, sample.norms, self._optimizer._norms(g))
+                )
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
-            self._means = _running_mean(self._g, g, self.count) if self.count > 1 else {}
+            self._means = _running_mean(self._stashed, g, self.count)
             for p, mean in self._means.items():
                 p.grad = mean
-            self._g = {}
-            if self.count > 1:
-                now, self._known = None, {}  # of this sample alone
-            self._now = now
-            self._settled = settled
-            if not settled:
-                self.expect_changes(params)
-        self._left = None if last else GradientMarks(params)
+            self._stashed, self._before = {}, None
+        if self._h is not None and not settled and self._before is None:
+            self.expect_scaling(params)
+        self._marks = None if last else GradientMarks(params)
         return True
 
-    def expect_changes(self, params: list[Tensor]) -> None:
-        """Before somebody may scale the gradients."""
-        if self._h is not None:
-            self._before = self._norms_of(gradients(params))[0] if self._now is None else self._now
-        self._settled, self._now = False, None
+    def expect_scaling(self, params: list[Tensor]) -> None:
+        """Remember the norms before somebody may scale the gradients."""
+        if self._h is not None and self._before is None:
+            self._before = self._optimizer._norms(gradients(params))
 
-    def curvatures(self, g: Grads) -> Grads:
-        """ĥ for the gradient as it is now."""
+    def curvatures(self, g: Grads, norms: Norms) -> tuple[Grads, Norms | None]:
+        """Return ĥ for the gradient as it is now, whose norms are given, and a factor of each ĥ, None for 1."""
         assert self.last is not None
         if self._h is None:
-            return self._curvatures(self.last, g)
-        return self._h if self._settled else self._rescaled(self._h, self._before, self.norms(g))
-
-    def norms(self, g: Grads) -> Norms:
-        """Of the gradients as the update finds them."""
-        if self._now is None:
-            (self._now,) = self._norms_of(g)
-        return self._now
-
-    def norms_of_curvatures(self, h: Grads) -> Norms:
-        """Those of what was recorded are known, if it has not been rescaled since."""
-        known = {p: self._known[p][1] for p, x in h.items() if p in self._known and self._known[p][0] is x}
-        rest = {p: x for p, x in h.items() if p not in known}
-        return known | self._norms_of(rest)[0] if rest else known
+            return self._optimizer._curvatures(self.last, g), None
+        return self._h, None if self._before is None else self._factors(self._h, self._before, norms)
 
     def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
-        """ĥ of gradients whose norms were ``before``."""
-        factor = {p: norm / before[p] for p, norm in now.items() if before.get(p, 0.0) > 0}
-        return {p: x if factor.get(p, 1.0) == 1 else x * factor[p] ** self._degree for p, x in h.items()}
+        factors = self._factors(h, before, now)
+        return h if factors is None else {p: x * factors[p].to(x.dtype) for p, x in h.items()}
+
+    def _factors(self, h: Grads, before: Norms, now: Norms) -> Norms | None:
+        """Return (now/before)^degree for each parameter, 1 where a norm is unknown or zero; None if nothing was scaled."""
+        known = [p for p in h if p in before and p in now]
+        if not known:
+            return None
+        old, new = torch.stack([before[p] for p in known]), torch.stack([now[p] for p in known])
+        if old.is_cpu and torch.equal(old, new):
+            return None
+        factors = dict(
+            zip(known, torch.where(old > 0, new / old, 1.0).pow(self._optimizer.curvature_degree).unbind(), strict=True)
+        )
+        return {p: factors[p] if p in factors else torch.ones((), device=h[p].device) for p in h}
 
 
 def gradients(params: list[Tensor]) -> Grads:
+    """Return the gradients of the parameters that have one."""
     grads = {p: p.grad for p in params if p.grad is not None}
     if any(g.is_sparse for g in grads.values()):
         raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
@@ -134,27 +150,22 @@ def gradients(params: list[Tensor]) -> Grads:
 
 
 def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
-    """The mean of ``count`` values, in the place of the mean so far; where a parameter took no part in a sample the value is zero."""
-
-    def mean_of(p: Tensor) -> Tensor:
-        if p in mean and p in new:
-            return mean[p].lerp_(new[p], 1 / count)
-        return mean[p].mul_(1 - 1 / count) if p in mean else new[p] / count
-
-    return {p: mean_of(p) for p in {**mean, **new}}
-
-
-def not_finite(norms: Norms) -> Tensor | None:
-    return next((p for p, norm in norms.items() if not math.isfinite(norm)), None)
+    """Return the mean of ``count`` values in place of the mean so far; a parameter that took no part in a sample counts as zero."""
+    both = [p for p in mean if p in new]
+    if both:
+        torch._foreach_lerp_([mean[p] for p in both], [new[p] for p in both], 1 / count)
+    for p in mean.keys() - new.keys():
+        mean[p].mul_(1 - 1 / count)
+    return mean | {p: x / count for p, x in new.items() if p not in mean}
 
 
 def mean_of_losses(losses: list[Any]) -> Any:
-    """The mean of what the closure returned; None if it returned None."""
+    """Return the mean of what the closure returned, None if it returned None."""
     if any(loss is None for loss in losses):
         return None
     if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
         raise TypeError(
-            f"the closure returned a {type(losses[0]).__name__}: it must return the loss, a number or a tensor"
+            f"the closure must return the loss, a number or a tensor, but returned a {type(losses[0]).__name__}"
         )
     if isinstance(losses[0], Tensor):
         return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)

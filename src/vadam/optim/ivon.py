@@ -6,11 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim import checks
-from vadam.optim.base import Group
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
-from vadam.optim.ruled import Letters
 
 
 class IVON(Reparameterised):
@@ -30,6 +27,8 @@ class IVON(Reparameterised):
     steps are those of SGD with rate α. A deterministic group is trained by Adam: give it a learning rate of its own, as this one's
     default is far too large for Adam. The other arguments are those of :class:`vadam.Vadam`.
     """
+
+    rule = rules.ivon
 
     def __init__(
         self,
@@ -54,34 +53,3 @@ class IVON(Reparameterised):
             "rescale_lr": rescale_lr,
         }
         super().__init__(params, defaults, **common)
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.betas(group)
-        checks.num_data(group)
-        checks.prior(group)
-        checks.number(
-            "hess_init",
-            group["hess_init"],
-            low=0,
-            fix="the Hessian starts with this value: above 0, e.g. hess_init=0.5",
-        )
-        checks.number(
-            "clip_radius",
-            group["clip_radius"],
-            low=0,
-            closed="]",
-            fix="steps are clipped to ± this number: above 0, inf for no clipping",
-        )
-
-    def _letters(self, group: Group) -> Letters:
-        N, lam = group["num_data"], group["prior_precision"]
-        beta1, beta2 = group["betas"]
-        alpha = group["lr"] * (group["hess_init"] + lam / N) if group["rescale_lr"] else group["lr"]
-        scale = {"N": N, "lam": lam}
-        return Letters(
-            rules.ivon, scale, scale, {"alpha": alpha, "beta1": beta1, "beta2": beta2, "xi": group["clip_radius"]}
-        )
-
-    def _start(self, group: Group) -> float:
-        return group["num_data"] * group["hess_init"] + group["prior_precision"]

@@ -9,6 +9,12 @@ import torch
 from torch.optim import Optimizer
 
 from vadam.optim import checks
+from vadam.rules.binding import Letters, scalar_fields, scope
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from vadam.optim.sample import WeightState
 
 _EXTRA = "vadam"
 
@@ -16,17 +22,18 @@ _EXTRA = "vadam"
 class Resumable(Optimizer):
     """A torch optimizer that also carries its generator, its count of skipped steps, and state wider than its parameters."""
 
-    samples: int
-    antithetic: bool
-    nonfinite: str
     generator: torch.Generator | None
-    skipped_steps: int
+    _skipped: int
 
     if TYPE_CHECKING:
+        _weights: WeightState
 
         def _check(self, group: dict[str, Any]) -> None: ...
-        def _language(self, group: dict[str, Any]) -> Any: ...
-        def _forget(self) -> None: ...
+        def _rule_and_letters(self, group: dict[str, Any]) -> tuple[ModuleType, Letters]: ...
+        def _start_afresh(self) -> None: ...
+        def _reset_step(self) -> None: ...
+        def _heal(self) -> None: ...
+        def _settle(self) -> None: ...
         def eval(self) -> None: ...
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
@@ -51,32 +58,58 @@ class Resumable(Optimizer):
                 )
 
     def state_dict(self) -> dict[str, Any]:
-        """As torch's, with the random state. The parameters are left holding the mean."""
+        """Return torch's state_dict with the random state. The parameters are left holding the mean."""
         self._to_mean("state_dict()")
+        self._settle()
         extra = {
             "optimizer": type(self).__name__,
             "rng_state": _generator(self.generator).get_state(),
-            "skipped_steps": self.skipped_steps,
+            "device_rng_states": {str(d): torch.cuda.get_rng_state(d) for d in self._devices_with_noise()},
+            "skipped_steps": self._skipped,
         }
         return super().state_dict() | {_EXTRA: extra}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """As torch's. Restores the generator too: where none was given, torch's default one, as ``torch.set_rng_state`` does."""
+        """Load a checkpoint as torch does, and restore the generator: where none was given, torch's default one."""
         self._to_mean("load_state_dict()")
-        self._forget()
-        self._check_same_kind(state_dict)
-        self.__dict__.pop("_packed", None)
-        super().load_state_dict(state_dict)
-        saved = chain.from_iterable(group["params"] for group in state_dict["param_groups"])
-        for index, p in zip(saved, chain.from_iterable(g["params"] for g in self.param_groups), strict=True):
-            for name, value in (
-                state_dict["state"].get(index, {}).items()
-            ):  # torch has cast these to the parameter's dtype
-                if isinstance(value, torch.Tensor) and value.dtype != self.state[p][name].dtype:
-                    self.state[p][name] = value.detach().to(self.state[p][name].device, copy=True)
-        if _EXTRA in state_dict:
-            self.skipped_steps = state_dict[_EXTRA]["skipped_steps"]
-            _generator(self.generator).set_state(state_dict[_EXTRA]["rng_state"].cpu())
+        self._reset_step()
+        seen: dict[str, Any] = {}
+
+        def look(_: Optimizer, adapted: dict[str, Any]) -> None:
+            self._check_same_kind(adapted)
+            seen.update(adapted)
+
+        handle = self.register_load_state_dict_pre_hook(look)  # behind the user's own, which may adapt the checkpoint
+        try:
+            super().load_state_dict(state_dict)
+        finally:
+            handle.remove()
+        self._keep_dtypes(seen)
+        if _EXTRA in seen:
+            self._skipped = seen[_EXTRA]["skipped_steps"]
+            _generator(self.generator).set_state(seen[_EXTRA]["rng_state"].cpu())
+            for device, rng_state in seen[_EXTRA].get("device_rng_states", {}).items():
+                if torch.cuda.is_available():
+                    torch.cuda.set_rng_state(rng_state.cpu(), device)
+
+    def _devices_with_noise(self) -> set[torch.device]:
+        """Return the GPUs whose default generator gives the noise."""
+        if self.generator is not None or not torch.cuda.is_available():
+            return set()
+        return {p.device for group in self.param_groups for p in group["params"] if p.is_cuda}
+
+    def _keep_dtypes(self, saved: dict[str, Any]) -> None:
+        """Undo torch's cast of the state to the dtype of half-precision parameters; scalars are numbers of the host."""
+        indices = chain.from_iterable(group["params"] for group in saved["param_groups"])
+        for group in self.param_groups:
+            rule, _ = self._rule_and_letters(group)
+            for p in group["params"]:
+                values = saved["state"].get(next(indices), {})
+                for name, value in values.items():
+                    if name in scalar_fields(rule):
+                        self.state[p][name] = float(value)
+                    elif isinstance(value, torch.Tensor) and p.dtype.itemsize < 4:
+                        self.state[p][name] = value.detach().to(self.state[p][name].device, copy=True)
 
     def _check_same_kind(self, state_dict: dict[str, Any]) -> None:
         saved_by = state_dict.get(_EXTRA, {}).get("optimizer", type(self).__name__)
@@ -86,29 +119,34 @@ class Resumable(Optimizer):
         if len(groups) != len(self.param_groups):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
-            group = {**self.defaults, **ours, **theirs}
-            wanted = set(self._language(group).rule.State._fields[1:])
+            rule, _ = self._rule_and_letters({**self.defaults, **ours, **theirs})
+            wanted = set(rule.State._fields[1:])
             for index, p in zip(theirs["params"], ours["params"], strict=False):
                 saved = state_dict["state"].get(index, {})
                 for name, value in saved.items():
-                    if isinstance(value, torch.Tensor) and value.dim() and value.shape != p.shape:
+                    of_weights = isinstance(value, torch.Tensor) and value.dim() and scope(rule) == "weight"
+                    if of_weights and value.shape != p.shape:
                         raise ValueError(
                             f"this checkpoint is of another model: {name!r} of a parameter of shape {tuple(p.shape)} has shape "
                             f"{tuple(value.shape)}"
                         )
-                found = set(saved or wanted)
-                if not wanted <= found:
+                if saved and not wanted <= set(saved):
                     raise ValueError(
-                        f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(found)}, not {sorted(wanted)}"
+                        f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(saved)}, not {sorted(wanted)}"
                     )
 
-    def _to_mean(self, what: str) -> None:
-        if getattr(self, "_held", None) in ("context", "closure"):
-            raise RuntimeError(f"{what} inside a sample: the parameters do not hold the mean. Leave the sample first")
+    def _to_mean(self, subject: str) -> None:
+        if "_weights" not in self.__dict__:
+            return
         self.eval()
+        if self._weights.owner is not None:
+            raise RuntimeError(
+                f"{subject} inside a sample: the parameters do not hold the mean. Leave the sample first"
+            )
 
     def __getstate__(self) -> dict[str, Any]:
         self._to_mean("copying or pickling an optimizer")
+        self._settle()
         own = {
             k: v
             for k, v in self.__dict__.items()
@@ -117,20 +155,19 @@ class Resumable(Optimizer):
         own.pop("step", None)
         generator = own.pop("generator")
         state = None if generator is None else (str(generator.device), generator.get_state())
-        return {**super().__getstate__(), "_own": own, "_generator": state}
+        return {**super().__getstate__(), "_own": {**own, "_skipped": self._skipped}, "_generator": state}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own, generator = state.pop("_own", None), state.pop("_generator", None)
         super().__setstate__(state)
         if own is None:  # load_state_dict comes this way too, and brings nothing of our own
             return
+        self._start_afresh()
         self.__dict__.update(own)
         self.generator = None
         if generator is not None:
             self.generator = torch.Generator(generator[0])
             self.generator.set_state(generator[1])
-        self.__dict__.update(_attachment=None, _sample=None)
-        self._forget()
 
 
 def _generator(generator: torch.Generator | None) -> torch.Generator:

@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim import checks
-from vadam.optim.base import Group, VariationalOptimizer
+from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
-from vadam.optim.ruled import Letters
 
 
 class VadaGrad(VariationalOptimizer):
@@ -28,7 +26,8 @@ class VadaGrad(VariationalOptimizer):
     :class:`vadam.Vadam`.
     """
 
-    trains_points = True
+    rule = rules.vadagrad
+    supports_deterministic = True
 
     def __init__(
         self,
@@ -42,20 +41,3 @@ class VadaGrad(VariationalOptimizer):
     ) -> None:
         defaults = {"lr": lr, "beta": beta, "num_data": num_data, "init_precision": init_precision}
         super().__init__(params, defaults, **common)
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.number(
-            "beta", group["beta"], low=0, fix="beta is the weight of the new squared gradient, above 0, e.g. beta=1.0"
-        )
-        checks.num_data(group)
-        checks.number(
-            "init_precision",
-            group["init_precision"],
-            low=0,
-            fix="q starts with this precision: above 0, e.g. init_precision=1e4",
-        )
-
-    def _letters(self, group: Group) -> Letters:
-        scale = {"N": group["num_data"]}
-        return Letters(rules.vadagrad, scale, scale, {"alpha": group["lr"], "beta": group["beta"]})

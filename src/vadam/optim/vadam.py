@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim import checks
-from vadam.optim.base import Group, VariationalOptimizer
+from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
-from vadam.optim.ruled import Letters
 
 
 class Vadam(VariationalOptimizer):
@@ -40,8 +38,8 @@ class Vadam(VariationalOptimizer):
         antithetic: draw the noise of an even number of samples in pairs ε, −ε (common).
         generator: where the noise comes from; torch's default generator if not given (common).
         nonfinite: "raise" refuses a step with a gradient that is not finite, "skip" skips and counts it (common).
-        compile: compile the optimizer's own arithmetic, to native loops where numba is installed (``vadam[fast]``), otherwise with
-            ``torch.compile``: some seconds at the first step, then several times faster (common).
+        backend: how the optimizer's arithmetic runs: "plain" by torch's operators, "native" by loops for float32 on the CPU,
+            "compiled" by ``torch.compile``; "auto" is native where it can be, otherwise plain (common).
         store_mean: keep a copy of the mean while the weights hold a sample, and return to it bit for bit. Without it the noise
             is drawn again and taken away, which saves a vector and is exact up to rounding, but an interruption in the very moment
             of drawing cannot be undone (common).
@@ -65,7 +63,8 @@ class Vadam(VariationalOptimizer):
         True
     """
 
-    trains_points = True
+    rule = rules.vadam
+    supports_deterministic = True
 
     def __init__(
         self,
@@ -90,18 +89,3 @@ class Vadam(VariationalOptimizer):
             "sampling_precision": sampling_precision,
         }
         super().__init__(params, defaults, **common)
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.betas(group)
-        checks.num_data(group)
-        checks.prior(group)
-        checks.tau(group)
-        checks.sampling_precision(group)
-        checks.init_precision(group)
-
-    def _letters(self, group: Group) -> Letters:
-        gamma1, gamma2 = group["betas"]
-        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
-        rates = {"alpha": group["lr"], "gamma1": gamma1, "gamma2": gamma2}
-        return Letters(rules.vadam, scale, {**scale, "tau": group["tau"]}, rates)

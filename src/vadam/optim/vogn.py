@@ -8,10 +8,10 @@ from typing import Any, ClassVar, cast
 from torch import Tensor, nn
 
 from vadam import curvature, rules
-from vadam.optim.distributed import is_sharded, unwrapped
-from vadam.optim.estimate import Grads
+from vadam.backends.shards import is_sharded
+from vadam.optim.distributed import unwrapped
 from vadam.optim.newton import NewtonOptimizer
-from vadam.optim.sample import Sample
+from vadam.optim.sample import Grads, Owner, Sample
 
 
 class VOGN(NewtonOptimizer):
@@ -39,9 +39,9 @@ class VOGN(NewtonOptimizer):
     _squares: curvature.PerExampleSquares | None = None
 
     def attach(self, model: nn.Module, *, sequence_first: bool | None = None) -> VOGN:
-        """As for every optimizer; here it also puts the hooks on the layers that record per-example squares.
+        """Attach the model, and put hooks on its layers that record per-example squares.
 
-        ``sequence_first``: whether layers see [T, B, ...] rather than [B, T, ...]; torch's own recurrent layers and transformers
+        ``sequence_first``: True if layers see [T, B, ...] rather than [B, T, ...]; torch's own recurrent layers and transformers
         say it themselves.
         """
         if isinstance(model, nn.Module) and any(is_sharded(p) for p in model.parameters()):
@@ -50,7 +50,7 @@ class VOGN(NewtonOptimizer):
                 "Vadam, which is sharded"
             )
         super().attach(model)
-        sampled: list[Any] = [p for _, p in self._sampled()]
+        sampled: list[Any] = self._sampled()
         points: list[Any] = self._points()
         try:
             self._squares = curvature.PerExampleSquares(
@@ -62,30 +62,33 @@ class VOGN(NewtonOptimizer):
         return self
 
     def detach(self) -> None:
+        """Undo ``attach``."""
         super().detach()
         if self._squares is not None:
             self._squares.remove()
         self._squares = None
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As for every optimizer; the squares that belong to the gradients go with them."""
+        """Clear the gradients and the squares that belong to them."""
         super().zero_grad(set_to_none)
         if self._squares is not None:
             self._squares.discard()
 
-    def _open_sample(self, how: str) -> None:
+    def _open_sample(self, owner: Owner) -> Sample:
         if self._squares is None:
             raise RuntimeError(
                 "VOGN needs the layers to see per-example gradients: call opt.attach(model) once before training"
             )
-        super()._open_sample(how)
+        sample = super()._open_sample(owner)
         self._squares.recording = True
+        return sample
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         return super()._curvatures(sample, {p: grads[p] for p in self._points() if p in grads})
 
     def _captured(self, sample: Sample) -> Grads | None:
-        assert self._squares is not None
+        if self._squares is None:
+            return None
         self._squares.recording = False
         return cast(Grads, self._squares.take())
 

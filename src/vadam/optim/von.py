@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any, Unpack
 
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 from vadam import curvature as curvatures
 from vadam import rules
+from vadam.backends.plain import curvature_vector
+from vadam.backends.shards import is_sharded
 from vadam.optim import checks
-from vadam.optim.base import Closure, Group
+from vadam.optim.base import Closure
 from vadam.optim.common import Common
-from vadam.optim.distributed import whole
-from vadam.optim.estimate import Grads
+from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.reparameterised import Reparameterised
-from vadam.optim.ruled import Letters
-from vadam.optim.sample import Sample
+from vadam.optim.rule_optimizer import Group
+from vadam.optim.sample import Grads, Owner, Sample
+from vadam.optim.second_order import SecondOrder
+from vadam.rules.arguments import Argument
+from vadam.rules.binding import Letters, call
 
 
-class VON(Reparameterised, NewtonOptimizer):
+class VON(SecondOrder, Reparameterised, NewtonOptimizer):
     r"""Variational Online Newton (paper §3.1, App. D), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
@@ -46,8 +52,7 @@ class VON(Reparameterised, NewtonOptimizer):
     other arguments are those of :class:`vadam.Vadam` and :class:`vadam.VOGN`.
     """
 
-    _recorded: Grads | None = None
-    _shortened = 1.0
+    _shortened: Tensor | float = 1.0  # β as a fraction of what was asked for
 
     def __init__(
         self,
@@ -69,11 +74,9 @@ class VON(Reparameterised, NewtonOptimizer):
         **common: Unpack[Common],
     ) -> None:
         checks.one_of("curvature", curvature, ("reparam", "exact", "hutchinson", "score"))
-        checks.whole("probes", probes, low=1, fix="Hutchinson's estimate needs a whole number of probes from 1")
-        checks.number(
-            "backtrack", backtrack, low=0, high=1, fix="the margin of back-tracking lies between 0 and 1, e.g. 0.5"
-        )
-        checks.whole("limit", limit, low=1, fix="the largest number of weights is a whole number from 1")
+        checks.whole("probes", probes, low=1)
+        checks.whole("limit", limit, low=1)
+        Argument("backtrack", 0.5, "(0, 1)", "Margin δ of back-tracking.").check(backtrack)
         self.curvature, self.probes, self.limit, self.backtrack = curvature, probes, limit, backtrack
         super().__init__(
             params,
@@ -88,7 +91,7 @@ class VON(Reparameterised, NewtonOptimizer):
             tau=tau,
             **common,
         )
-        weights = sum(p.numel() for _, p in self._sampled())
+        weights = sum(p.numel() for p in self._sampled())
         if curvature == "exact" and weights > limit:
             raise ValueError(
                 f"the exact Hessian diagonal of {weights} weights takes as many backward passes, more than limit={limit!r} "
@@ -97,106 +100,98 @@ class VON(Reparameterised, NewtonOptimizer):
 
     @property
     def has_loop(self) -> bool:  # type: ignore[override]
+        """True if ĥ comes from the gradient alone."""
         return self.curvature == "reparam"
+
+    def _described(self) -> str:
+        return f"curvature={self.curvature!r}"
 
     def _check(self, group: Group) -> None:
         super()._check(group)
         if self.curvature == "score" and group["deterministic"]:
             raise ValueError("curvature='score' takes no gradient, so a deterministic group would never be trained")
 
-    def _letters(self, group: Group) -> Letters:
-        letters = super()._letters(group)
-        return letters._replace(rates={**letters.rates, "beta": letters.rates["beta"] * self._shortened})
+    def _rule_and_letters(self, group: Group) -> tuple[ModuleType, Letters]:
+        rule, letters = super()._rule_and_letters(group)
+        return rule, {**letters, "beta": letters["beta"] * self._shortened} if "beta" in letters else letters
 
     # Where ĥ comes from ------------------------------------------------------------------------------------------------------
 
-    def step(self, closure: Closure | None = None) -> Any:
-        if closure is None and self.curvature != "reparam":
-            raise RuntimeError(
-                f"curvature={self.curvature!r} needs step(closure): the optimizer evaluates the loss itself"
-            )
-        if closure is not None and self.curvature == "score" and self._held is None:
-            return self._step_from_values(closure)
-        return super().step(closure)
-
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         h = super()._curvatures(sample, grads)
-        return (
-            h if self.curvature == "reparam" else {p: x for p, x in h.items() if all(p is not q for q in sample.params)}
-        )
+        return h if self.has_loop else {p: x for p, x in h.items() if p not in set(sample.params)}
 
-    def _evaluate(self, closure: Closure) -> Any:
-        if self.curvature == "reparam":
-            return closure()
-        loss = closure()
-        if not isinstance(loss, Tensor) or not loss.requires_grad:
-            raise TypeError(
-                f"with curvature={self.curvature!r} the closure returns the loss as a tensor and does not call backward()"
-            )
-        sampled = [p for _, p in self._sampled()]
-        points = [p for p in self._trained() if all(p is not q for q in sampled)]
-        of_points = torch.autograd.grad(loss, points, retain_graph=True, materialize_grads=True) if points else ()
+    def _differentiate(self, loss: Tensor, params: list[Tensor]) -> tuple[Sequence[Tensor], Grads]:
         if self.curvature == "exact":
-            grads, diagonal = curvatures.hessian_diagonal(loss, sampled, limit=self.limit)
+            grads, diagonal = curvatures.hessian_diagonal(loss, params, limit=self.limit)
         else:
-            grads, diagonal = curvatures.hutchinson(loss, sampled, probes=self.probes, generator=self.generator)
-        for p, g in zip([*points, *sampled], [*of_points, *grads], strict=True):
-            p.grad = g
-        self._recorded = dict(zip(sampled, diagonal, strict=True))
-        return loss
+            grads, diagonal = curvatures.hutchinson(loss, params, probes=self.probes, generator=self.generator)
+        return grads, dict(zip(params, diagonal, strict=True))
 
-    def _captured(self, sample: Sample) -> Grads | None:
-        recorded, self._recorded = self._recorded, None
-        return super()._captured(sample) if recorded is None else recorded
+    def _step_with(self, closure: Closure) -> Any:
+        return self._step_from_values(closure) if self.curvature == "score" else super()._step_with(closure)
 
-    @torch.no_grad()
     def _step_from_values(self, closure: Closure) -> Any:
+        """Take a step from the values of the objective alone: each is centred by the mean of the other samples'."""
         self.eval()
-        self._forget()
-        drawn: list[tuple[Sample, float]] = []
+        self._reset_step()
+        drawn: list[tuple[Sample, Grads, Tensor]] = []
         try:
             for _ in range(self.samples):
-                with self._sampling("closure") as sample:
-                    value = closure()
+                sample = self._open_sample(Owner.CLOSURE)
+                value = closure()
                 if value is None:  # how a trainer says that it leaves this batch out
-                    return self._skip()
-                drawn.append((sample, _number(value)))
+                    self._skip()
+                    return None
+                drawn.append((sample, sample.draw.noise(), _value(value)))
+                self._weights.close()
+            total = sum(value for _, _, value in drawn)
+            g: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
+            h: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
+            precision = {p: self._precision(p) for p in self._sampled()}
+            for sample, eps, value in drawn:
+                others = [v for s, _, v in drawn if s.noise is not sample.noise]  # not those of its own antithetic pair
+                centred = value - sum(others) / len(others) if others else value
+                for p in g:
+                    g[p] += curvatures.score_gradient(centred, eps[p], precision[p]) / len(drawn)
+                    h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
+            with Uninterrupted():
+                self._update_by(g, h, self._norms(g))
         finally:
-            self._forget()
-        g = {p: torch.zeros_like(p) for _, p in self._sampled()}
-        h = {p: torch.zeros_like(p) for _, p in self._sampled()}
-        for sample, value in drawn:
-            others = [v for s, v in drawn if s.seed != sample.seed]
-            centred = value - sum(others) / len(others) if others else value
-            noise = self._noise(sample)
-            for group, p in self._sampled():
-                precision, eps = self._sampling_precision(group, p), noise[p]
-                g[p] += curvatures.score_gradient(centred, eps, precision) / len(drawn)
-                h[p] += curvatures.score_curvature(centred, eps, precision) / len(drawn)
-        self._update(g, h)
-        return sum(value for _, value in drawn) / len(drawn)
+            self._drop_sample()
+            self._reset_step()
+        return total / len(drawn)
 
-    def _apply(self, g: Grads, h: Grads, last: Sample | None) -> None:
-        """With the largest β, as a fraction of what was asked for, that keeps every precision positive."""
-        self._shortened = 1.0
-        for group, p in self._sampled():
-            if p in g:
-                _, _, tempered, rates = self._letters(group)
-                s, beta = self._state(group, p, p).s, rates["beta"]
-                if beta > 0 and s.numel():
-                    curvature = whole(h[p]).to(s.dtype)  # one β for all shards
-                    feasible = rules.von.feasible_beta(whole(s), curvature, beta=beta, delta=self.backtrack, **tempered)
-                    self._shortened = min(self._shortened, float(feasible) / beta)
-        super()._apply(g, h, last)
-        self._shortened = 1.0
+    def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
+        """Apply the rule with the largest β, as a fraction of what was asked for, that keeps every precision positive."""
+        self._shortened = self._feasible_fraction(g, h, scale)
+        try:
+            super()._apply(g, h, scale, accept)
+        finally:
+            self._shortened = 1.0
+
+    def _feasible_fraction(self, g: Grads, h: Grads, scale: Grads | None) -> Tensor | float:
+        fraction: Tensor | None = None
+        for bucket in self._buckets(p for p in self._sampled() if p in g):
+            if not bucket.size:
+                continue
+            s = bucket.gather([state["s"] for state in bucket.states])
+            found = curvature_vector(bucket, h, scale)
+            beta = bucket.letters["beta"]
+            letters = {**bucket.letters, "delta": self.backtrack}
+            feasible = call(rules.von.feasible_beta, s, found, letters=letters) / beta
+            if is_sharded(bucket.params[0]):  # one β for all shards
+                dist.all_reduce(feasible, dist.ReduceOp.MIN, group=bucket.params[0].device_mesh.get_group())  # type: ignore[attr-defined]
+            fraction = feasible if fraction is None else torch.minimum(fraction, feasible.to(fraction))
+        return 1.0 if fraction is None else fraction
 
 
-def _number(value: Any) -> float:
-    """The objective at a sample."""
+def _value(value: Any) -> Tensor:
+    """Return the objective at a sample as a tensor of one number."""
     if isinstance(value, Tensor) and value.numel() == 1:
-        value = value.item()
+        return value.detach().reshape(())
     if isinstance(value, (Tensor, bool, str)) or not hasattr(value, "__float__"):
         raise TypeError(
             f"with curvature='score' the closure returns the objective as one number, not a {type(value).__name__}"
         )
-    return float(value)
+    return torch.tensor(float(value), dtype=torch.float64)

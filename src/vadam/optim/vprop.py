@@ -6,10 +6,8 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim import checks
-from vadam.optim.base import Group, VariationalOptimizer
+from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
-from vadam.optim.ruled import Letters
 
 
 class Vprop(VariationalOptimizer):
@@ -27,7 +25,8 @@ class Vprop(VariationalOptimizer):
     The other arguments are those of :class:`vadam.Vadam`.
     """
 
-    trains_points = True
+    rule = rules.vprop
+    supports_deterministic = True
 
     def __init__(
         self,
@@ -50,17 +49,3 @@ class Vprop(VariationalOptimizer):
             "tau": tau,
         }
         super().__init__(params, defaults, **common)
-
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.beta(group)
-        checks.num_data(group)
-        checks.prior(group)
-        checks.tau(group)
-        checks.init_precision(group)
-
-    def _letters(self, group: Group) -> Letters:
-        scale = {"N": group["num_data"], "lam": group["prior_precision"]}
-        return Letters(
-            rules.vprop, scale, {**scale, "tau": group["tau"]}, {"alpha": group["lr"], "beta": 1 - group["beta"]}
-        )

@@ -1,11 +1,13 @@
 """The little HTML that the page needs."""
 
 import base64
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,12 @@ def asset(name: str, package: str = "vadam.report") -> str:
 
 def text(value: object) -> str:
     return escape(str(value), quote=True)
+
+
+def json_script(value: Any) -> str:
+    """Return JSON for the inside of a ``<script>`` element, which no text in it can end."""
+    ascii_text = json.dumps(value, separators=(",", ":"))
+    return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", ascii_text)
 
 
 def fill(template: str, **parts: str) -> str:

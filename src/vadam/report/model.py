@@ -67,7 +67,8 @@ class RegressionJudged:
             left.errorbar(self.actual, self.mean, yerr=bars, fmt=".", color=blue, ecolor=f"{blue}50", linewidth=1)
             ends = [float(self.actual.min()), float(self.actual.max())]
             left.plot(ends, ends, color=ink, linewidth=0.8)
-            left.set(xlabel=f"{self.target}, actual", ylabel="predicted, with 90 % interval", title="Held-out rows")
+            left.set_xlabel(f"{self.target}, actual", parse_math=False)
+            left.set(ylabel="predicted, with 90 % interval", title="Held-out rows")
             observed = (self.actual[:, None] <= self.quantiles).mean(0)
             right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
             right.plot(self.levels, observed, "o-", color=plotting.COLOURS["Vadam"], markersize=4)

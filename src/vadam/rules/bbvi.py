@@ -9,13 +9,32 @@
 ĥ is the reparameterised curvature ĝ∘ε/σ that VON uses, so ĝ∘ε = ĥσ: stochastic layers are not needed.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from vadam.rules import arguments
+from vadam.rules.arguments import BETAS, EPS, LR, NUM_DATA, PRIOR_PRECISION, Argument
 from vadam.rules.von import Scalar
+
+ARGUMENTS = (
+    LR,
+    BETAS,
+    EPS,
+    NUM_DATA,
+    PRIOR_PRECISION,
+    Argument("init_precision", None, "(0, inf)", "Precision of the posterior at the start, also below the prior's."),
+)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    gamma1, gamma2 = values["betas"]
+    rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "eps": values["eps"]}
+    return {**arguments.data_letters(values), **rates}
 
 
 class State(NamedTuple):

@@ -9,12 +9,33 @@
 names: s is ``hess``, λ̃ is ``weight_decay``, N is ``ess``, ξ is ``clip_radius``.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vadam.rules.arguments import BETAS, LR, NUM_DATA, PRIOR_PRECISION, Argument
 from vadam.rules.von import Scalar
+
+ARGUMENTS = (
+    LR._replace(default=0.1),
+    BETAS._replace(default=(0.9, 0.99999)),
+    NUM_DATA,
+    PRIOR_PRECISION,
+    Argument("hess_init", 1.0, "(0, inf)", "Start s₀ of the Hessian.", "e.g. hess_init=0.5"),
+    Argument("clip_radius", float("inf"), "(0, inf]", "Bound ξ of a step's elements; inf for no clipping."),
+    Argument("rescale_lr", True, "bool", "Multiply the rate by s₀ + λ/N, so that the first steps are those of SGD."),
+)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    N, lam, s0 = values["num_data"], values["prior_precision"], values["hess_init"]
+    beta1, beta2 = values["betas"]
+    alpha = values["lr"] * (s0 + lam / N) if values["rescale_lr"] else values["lr"]
+    rates = {"alpha": alpha, "beta1": beta1, "beta2": beta2, "xi": values["clip_radius"]}
+    return {"N": N, "lam": lam, "init_precision": N * s0 + lam, **rates}
 
 
 class State(NamedTuple):

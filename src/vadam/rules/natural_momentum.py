@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import Scalar
+from vadam.rules.von import ARGUMENTS, Scalar, letters, positive
+
+__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
 
 
 class State(NamedTuple):
@@ -46,5 +48,5 @@ def update(
     mu, u, s = state
     s = (1 - tau * beta) * s + beta * h
     u = gamma * u - alpha * (g + tau * lam / N * mu)
-    mu = mu + u / (s + tau * lam / N + damping)
+    mu = mu + u / (s + positive(tau * lam / N + damping))
     return State(mu, u, s)

@@ -7,12 +7,31 @@
 There is no prior. s never decreases, so the variance never grows. The paper minimises F itself: N = 1.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 from torch import Tensor
 
+from vadam.rules.arguments import LR, NUM_DATA, REQUIRED, Argument
 from vadam.rules.von import Scalar, State
 
-__all__ = ["State", "init", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+
+ARGUMENTS = (
+    LR._replace(default=1e-2),
+    Argument("beta", 1.0, "(0, inf)", "Weight β of the new squared gradient."),
+    Argument(
+        "init_precision", REQUIRED, "(0, inf)", "Precision of the posterior at the start.", "e.g. init_precision=1e4"
+    ),
+    NUM_DATA._replace(default=1),
+)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    start = values["init_precision"]
+    return {"alpha": values["lr"], "beta": values["beta"], "N": values["num_data"], "init_precision": start}
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar) -> State:

@@ -13,12 +13,24 @@ first; a start that is not zero it would multiply by 1/(1 − γ₂), and for th
 γ₁ᵗ and γ₂ᵗ are kept as running products: right also where a schedule changes γ, and cheaper than a power for every weight.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from vadam.rules.von import Scalar
+from vadam.rules import arguments
+from vadam.rules.arguments import BETAS, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, SAMPLING_PRECISION, TAU
+from vadam.rules.von import Scalar, positive
+
+ARGUMENTS = (LR, BETAS, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU, SAMPLING_PRECISION)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    gamma1, gamma2 = values["betas"]
+    rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "tau": values["tau"]}
+    return {**arguments.data_letters(values), **rates}
 
 
 class State(NamedTuple):
@@ -56,5 +68,5 @@ def update(
     s0 = (1 - tau * (1 - gamma2)) * s0
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     m_hat, s_hat = m / (1 - gamma1_t), s / (1 - gamma2_t)
-    mu = mu - alpha * m_hat / (s_hat.sqrt() + tau * lam / N)
+    mu = mu - alpha * m_hat / (s_hat.sqrt() + positive(tau * lam / N))
     return State(mu, m, s, s0, gamma1_t, gamma2_t)

@@ -8,12 +8,48 @@
 ``damping`` is added to the denominator.
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vadam.rules import arguments
+from vadam.rules.arguments import (
+    AUGMENTATION,
+    BETA,
+    DAMPING,
+    INIT_PRECISION,
+    LR,
+    MOMENTUM,
+    NUM_DATA,
+    PRIOR_PRECISION,
+    TAU,
+)
+
 Scalar = float | Tensor
+TINY = 1e-19
+"""Floor of a denominator, the root of the smallest float32: where a gradient has always been zero, 0/0 is no step."""
+
+ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, MOMENTUM, DAMPING, AUGMENTATION, TAU)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    return {
+        **arguments.data_letters(values),
+        "N": values["num_data"] * values["augmentation"],
+        "alpha": values["lr"],
+        "beta": 1 - values["beta"],
+        "gamma": values["momentum"],
+        "damping": values["damping"],
+        "tau": values["tau"],
+    }
+
+
+def positive(x: Scalar) -> Scalar:
+    """Return max(x, TINY) of a number, a tensor or a symbol."""
+    return max(x, TINY) if isinstance(x, float | int) else x.clamp(min=TINY)
 
 
 class State(NamedTuple):
@@ -43,14 +79,14 @@ def update(
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * (g + tau * lam / N * mu) / (s + tau * lam / N + damping)
+    mu = mu - alpha * (g + tau * lam / N * mu) / (s + positive(tau * lam / N + damping))
     return State(mu, s)
 
 
 def feasible_beta(
     s: Tensor, h: Tensor, *, beta: Scalar, N: Scalar, lam: Scalar, tau: Scalar = 1.0, delta: float = 0.5
 ) -> Tensor:
-    """App. D.1: the largest step β ≤ ``beta`` that keeps every element of s₊ + τλ̃ positive, with a margin 0 < δ < 1.
+    """Return App. D.1's β: the largest up to ``beta`` that keeps every element of s₊ + τλ̃ positive, with a margin 0 < δ < 1.
 
     s₊ + τλ̃ = (s + τλ̃) + β (ĥ − τs), so only elements with ĥ < τs bound β, and each bounds it by (s + τλ̃) / (τs − ĥ). The
     paper asks for s₊ > 0, which no β can give from s = 0; what the variance needs is s₊ + τλ̃ > 0.

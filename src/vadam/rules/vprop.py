@@ -5,11 +5,28 @@ s₊ = (1 − τβ) s + β ĥ
 μ₊ = μ − α (ĝ + τλ̃ μ) / (√s₊ + τλ̃)
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 from torch import Tensor
 
-from vadam.rules.von import Scalar, State, init, precision
+from vadam.rules import arguments
+from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, TAU
+from vadam.rules.von import Scalar, State, init, positive, precision
 
-__all__ = ["State", "init", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+
+ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU)
+
+
+def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    return {
+        **arguments.data_letters(values),
+        "alpha": values["lr"],
+        "beta": 1 - values["beta"],
+        "tau": values["tau"],
+    }
 
 
 def update(
@@ -17,5 +34,5 @@ def update(
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * (g + tau * lam / N * mu) / (s.sqrt() + tau * lam / N)
+    mu = mu - alpha * (g + tau * lam / N * mu) / (s.sqrt() + positive(tau * lam / N))
     return State(mu, s)

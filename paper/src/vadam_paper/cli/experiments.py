@@ -89,8 +89,10 @@ def run(
 ) -> None:
     """Run one experiment under one protocol and record its results."""
     with in_words(as_json, go_on=_same_command()):
+        from vadam.cli import outputs
         from vadam_paper.experiments import find
 
+        outputs.check_folder(out)
         experiment = find(name)
         cluster = (backend, scheduler)
         one = protocol or experiment.protocols[0]
@@ -113,6 +115,10 @@ def reproduce(
 ) -> None:
     """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
     with in_words(as_json, go_on=_same_command()):
+        from vadam.cli import outputs
+
+        outputs.check_folder(out)
+        outputs.check_folder(report)
         chosen = _chosen(names)
         for experiment in chosen:
             for one in [protocol] if protocol else experiment.protocols:
@@ -129,6 +135,9 @@ def report(
 ) -> None:
     """Turn recorded results into one static page: claims ledger, figures, tables, deviations."""
     with in_words(as_json):
+        from vadam.cli import outputs
+
+        outputs.check_folder(out)
         _report(results, out, as_json)
 
 

@@ -12,6 +12,6 @@ def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
     from vadam_paper.data import ChecksumMismatch, DataNotAvailable, UnknownDataset
     from vadam_paper.experiments import ExperimentError
 
-    mistakes = (ExperimentError, DataNotAvailable, ChecksumMismatch, UnknownDataset)
+    mistakes = (speech.CommandError, ExperimentError, DataNotAvailable, ChecksumMismatch, UnknownDataset)
     with speech.in_words(as_json, go_on, mistakes):
         yield

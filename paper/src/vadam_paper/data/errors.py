@@ -1,5 +1,11 @@
 """What can go wrong on the way to a data set."""
 
+import zlib
+from zipfile import BadZipFile
+
+UNREADABLE = (OSError, EOFError, ValueError, LookupError, RuntimeError, MemoryError, BadZipFile, zlib.error)
+"""Errors that readers raise at a damaged file."""
+
 
 class UnknownDataset(LookupError):
     """No data set has this name."""

@@ -4,10 +4,12 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import is_zipfile
 
 import numpy as np
+from numpy.lib.npyio import NpzFile
 from numpy.typing import NDArray
+
+from vadam_paper.data.errors import UNREADABLE
 
 CHANNELS = (1, 3, 4)
 """Of pictures: by them an array with the channels last is told."""
@@ -33,9 +35,11 @@ def images(path: str | os.PathLike[str]) -> Images:
 
 
 def _from_npz(path: Path) -> Images:
-    if not is_zipfile(path):
-        raise ValueError(f"{path} is not an npz archive: write it with numpy.savez(path, X=X, y=y)")
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    with path.open("rb") as file:
+        try:
+            archive = NpzFile(file, allow_pickle=False)
+        except UNREADABLE as error:
+            raise ValueError(f"{path} is not an npz archive: write it with numpy.savez(path, X=X, y=y)") from error
         missing = {"X", "y"} - set(archive.files)
         if missing:
             raise ValueError(f"{path} has no {' and no '.join(sorted(missing))}, only {', '.join(archive.files)}")
@@ -61,8 +65,10 @@ def _from_npz(path: Path) -> Images:
 def _numbers(archive: Any, name: str, path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = archive[name]
-    except ValueError:  # numpy advises pickles, which run code
-        raise ValueError(f"{path}: {name} holds Python objects: save an array of numbers") from None
+    except UNREADABLE as error:
+        if str(error).startswith("Object arrays"):  # numpy advises pickles, which run code
+            raise ValueError(f"{path}: {name} holds Python objects: save an array of numbers") from None
+        raise ValueError(f"{path}: {name} cannot be read ({error}): write the file again") from error
     if found.dtype.kind not in "buif":
         raise ValueError(f"{path}: {name} must hold real numbers, got {found.dtype}")
     return found

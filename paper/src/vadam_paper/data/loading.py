@@ -2,7 +2,6 @@
 
 import importlib.metadata
 import os
-import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,14 +9,12 @@ from typing import Any, Literal, overload
 
 from vadam_paper.data import digest, folders, registry
 from vadam_paper.data.download import Progress, fetch
-from vadam_paper.data.errors import ChecksumMismatch, DataNotAvailable, DownloadFailed
+from vadam_paper.data.errors import UNREADABLE, ChecksumMismatch, DataNotAvailable, DownloadFailed
 from vadam_paper.data.formats import Arrays
 from vadam_paper.data.spec import Dataset, OnDisk
 from vadam_paper.data.table import Split, Table, Text
 
 Root = str | os.PathLike[str] | None
-
-UNREADABLE = (OSError, EOFError, ValueError, KeyError, IndexError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True)

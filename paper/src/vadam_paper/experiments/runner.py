@@ -59,8 +59,8 @@ def run(
         todo = [key for key in costs if key not in done]
         if not experiment.sweep:
             todo.sort(key=lambda key: -costs[key])
-        recorded = read_manifest(folder)
-        if not todo and recorded is not None and _says_finished(recorded, config):
+        recorded = None if todo else read_manifest(folder)
+        if recorded is not None and _says_finished(recorded, config):
             return recorded
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
         in_turn = jobs == 1 or workers > 1 or len(todo) < 2

@@ -17,6 +17,8 @@ from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.lock import try_lock
 
 Row = dict[str, Any]
+FIELDS = ("cell", "seconds", "cpu_seconds", "result")
+"""Fields that every row has, beside that of its configuration."""
 
 
 def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
@@ -26,12 +28,13 @@ def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
     for number, line in enumerate(content[: _length_of_whole_lines(content)].splitlines(), start=1):
         try:
             row = json.loads(line)
-        except ValueError:
+            if row["config"] == fingerprint:
+                cell, *_ = (row[field] for field in FIELDS)
+                rows.setdefault(cell, row)
+        except (ValueError, LookupError, TypeError, RecursionError):
             raise ExperimentError(
-                f"Line {number} of {path} is not JSON. Delete that line, or start afresh with --no-resume."
+                f"Line {number} of {path} is not a row of results. Delete that line, or start afresh with --no-resume."
             ) from None
-        if row["config"] == fingerprint:
-            rows.setdefault(row["cell"], row)
     return rows
 
 
@@ -85,5 +88,5 @@ def _length_of_whole_lines(content: bytes) -> int:
 def _owner(folder: Path) -> str:
     try:
         return str(json.loads((folder / "manifest.json").read_text(encoding="utf-8"))["running"])
-    except (OSError, ValueError, KeyError):
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return "unknown"

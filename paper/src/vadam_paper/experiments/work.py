@@ -6,13 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from safetensors import safe_open
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
 from vadam import atomic
 from vadam_paper.experiments.clock import Clock, Took
 from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.contract import ExperimentError
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
@@ -57,12 +58,17 @@ class Work:
         """The state kept last, or None where the cell starts from its beginning."""
         if not self._path.exists():
             return None
-        with safe_open(self._path, framework="pt") as file:
-            header = file.metadata()
-            if header["config"] != self._fingerprint:
-                return None
-            self._clock.before = Took(*json.loads(header["took"]))
-            return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                header = file.metadata()
+                if header["config"] != self._fingerprint:
+                    return None
+                self._clock.before = Took(*json.loads(header["took"]))
+                return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
+        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise ExperimentError(
+                f"The checkpoint {self._path} is damaged ({error}). Delete it, and its cell starts from the beginning."
+            ) from error
 
     def beside(self, key: str) -> "Work":
         """A checkpoint under another name, which outlives this cell: one that a later cell goes on from."""

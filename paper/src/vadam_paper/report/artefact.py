@@ -1,6 +1,5 @@
 """One artefact on the page: what the paper says, our figure, the numbers side by side, the deviations."""
 
-import json
 from pathlib import Path
 
 from vadam import atomic, plotting
@@ -66,11 +65,10 @@ def _animation(experiment: Experiment, results: Results) -> str:
         return ""
     frames = plot.animation(results)
     frames["landscape"] = html.data_uri(frames["landscape"], "image/png")
-    data = json.dumps(frames, separators=(",", ":"))
     return f"""<figure class="player"><canvas role="img" aria-label="{html.text(frames["caption"])}"></canvas>
 <div class="controls"><button type="button" class="play">Play</button>
 <input type="range" min="0" max="{len(frames["variational"]) - 1}" value="0" aria-label="Step"><output></output></div>
-<figcaption>{html.text(frames["caption"])}</figcaption><script type="application/json">{data}</script></figure>"""
+<figcaption>{html.text(frames["caption"])}</figcaption><script type="application/json">{html.json_script(frames)}</script></figure>"""
 
 
 def _details(title: str, body: str) -> str:

@@ -1,0 +1,63 @@
+"""How a rule runs over the weights: one small protocol, three ways.
+
+- ``plain``: torch's own operators on vectors; any device, any dtype. The reference.
+- ``native``: loops for float32 on the CPU, compiled by LLVM from the rule; other tensors are left to ``plain``.
+- ``compiled``: ``plain`` through ``torch.compile``.
+
+``auto`` is native where llvmlite is installed, otherwise plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib.util import find_spec
+from typing import Any, Protocol
+
+from torch import Tensor
+
+from vadam.backends.bucket import Bucket
+from vadam.backends.noise import NoiseSource
+
+NAMES = ("auto", "plain", "native", "compiled")
+
+
+class Backend(Protocol):
+    """Runs a rule over buckets of weights."""
+
+    def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> Any: ...
+
+    def update(
+        self,
+        buckets: list[Bucket],
+        grads: dict[Tensor, Tensor],
+        curvatures: dict[Tensor, Tensor],
+        *,
+        draw: Any = None,
+        scale: dict[Tensor, Tensor] | None = None,
+        accept: Tensor | None = None,
+    ) -> None: ...
+
+    def norms(self, tensors: Sequence[Tensor]) -> Tensor: ...
+
+    def precision(self, bucket: Bucket, mu: Tensor) -> Tensor: ...
+
+
+@cache
+def choose(name: str) -> Backend:
+    """Return the backend of a name."""
+    if name == "native" or (name == "auto" and find_spec("llvmlite") is not None):
+        try:
+            from vadam.backends.native import Native
+
+            return Native()
+        except ImportError as error:
+            if name == "native":
+                raise ImportError("backend='native' needs llvmlite: pip install llvmlite") from error
+    if name == "compiled":
+        from vadam.backends.compiled import Compiled
+
+        return Compiled()
+    from vadam.backends.plain import Plain
+
+    return Plain()

@@ -1,0 +1,49 @@
+"""Run the plain backend through ``torch.compile``, and as it is where nothing can be compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vadam import compiling
+from vadam.backends.plain import Plain, Values
+
+
+class Compiled(Plain):
+    """Compiles the functions of a bucket; one function serves every size."""
+
+    def evaluate(
+        self, function: Callable[..., Values], rule: ModuleType, vectors, scalars, letters, argument
+    ) -> Values:  # type: ignore[no-untyped-def, override]
+        """Compute one part of a bucket with numbers as one vector: what changes between steps is not a constant of the code."""
+        tensors = {name: x for name, x in letters.items() if isinstance(x, Tensor)}
+        numbers = {name: float(x) for name, x in letters.items() if name not in tensors}
+        sign = [argument] if isinstance(argument, float) else []
+        values = torch.tensor([*scalars.values(), *numbers.values(), *sign], dtype=torch.float64, device="cpu")
+        run = _compiled(function, rule, tuple(scalars), tuple(numbers), vectors[0].dtype)
+        new, new_scalars = run(vectors, values, tensors, None if sign else argument)
+        return new, {name: float(x) for name, x in new_scalars.items()}
+
+
+@cache
+def _compiled(
+    function: Callable[..., Values],
+    rule: ModuleType,
+    scalars: tuple[str, ...],
+    letters: tuple[str, ...],
+    dtype: torch.dtype,
+) -> Callable[..., Values]:
+    def run(vectors: Any, values: Tensor, tensors: dict[str, Tensor], argument: Tensor | None) -> Values:
+        known = {name: values[i] for i, name in enumerate((*scalars, *letters))}
+        named = {name: known[name] for name in scalars}
+        last = values[-1] if len(values) > len(known) else argument
+        return function(rule, vectors, named, {name: known[name] for name in letters} | tensors, last)
+
+    run.__name__ = function.__name__
+    subject, consequence = "the optimizer's arithmetic", "so its steps are slower"
+    return compiling.compiled(run, subject=subject, consequence=consequence, dynamic=True, fullgraph=True)

@@ -1,0 +1,238 @@
+"""Native loops made from the rules: sampling, products, updates and norms.
+
+A kernel computes new values for every weight of many tensors. Its argument is a job of five words: number and address of the spans
+(tensor, offset, length, stream), address of the table with a row of addresses for each tensor (one for every array, then that of
+its numbers), seed, address of results. Each thread takes an equal share of the spans.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import cache
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from llvmlite import ir
+
+from vadam.backends import threads
+from vadam.backends.llvm import DOUBLE, LONG, POINTER, REAL, Function, Library, NotArithmetic, Value
+from vadam.backends.native_noise import emit_noise
+from vadam.rules.binding import letters_of, scalar_fields, scope, vector_fields
+
+TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
+
+Values = dict[str, Value]
+Compute = Callable[[Values, Sequence[Value]], Values]
+
+
+class Span(NamedTuple):
+    """Part of one tensor, in the code of a kernel."""
+
+    index: Value
+    offset: Value
+    length: Value
+    stream: Value
+
+
+class Kernel:
+    """A compiled loop over the spans of many tensors."""
+
+    def __init__(self, library: Library, scalars: Sequence[str] = ()) -> None:
+        self.run = threads.parallel(library)
+        self._scalars = scalars
+        if scalars:
+            self._advance = library.function("advance", ctypes.c_void_p, ctypes.c_void_p)
+
+    def advanced(self, numbers: Sequence[float]) -> dict[str, float]:
+        """Return the scalars of the state after an update."""
+        if not self._scalars:
+            return {}
+        given, new = (ctypes.c_double * len(numbers))(*numbers), (ctypes.c_double * len(self._scalars))()
+        self._advance(given, new)
+        return dict(zip(self._scalars, new, strict=True))
+
+
+@cache
+def perturb(rule: ModuleType, *, keep_mean: bool) -> Kernel:
+    """θ ← μ ± ε/√(precision + extra), where μ lies in the parameters; if asked to, keep μ."""
+
+    def compute(values: Values, numbers: Sequence[Value]) -> Values:
+        precision, sign = _precision(rule, values, numbers)
+        theta = values["theta"] + sign * values["eps"] * precision.rsqrt()
+        return {"theta": theta, "mean": values["theta"]} if keep_mean else {"theta": theta}
+
+    return _noise_kernel(rule, ["theta", *(["mean"] if keep_mean else [])], compute)
+
+
+@cache
+def products(rule: ModuleType) -> Kernel:
+    """ĥ ← ĝ∘ε/σ."""
+
+    def compute(values: Values, numbers: Sequence[Value]) -> Values:
+        precision, sign = _precision(rule, values, numbers)
+        return {"h": values["g"] * (sign * values["eps"]) * precision.sqrt()}
+
+    return _noise_kernel(rule, ["g", "h"], compute)
+
+
+@cache
+def noise(rule: ModuleType) -> Kernel:
+    """ε, with its sign."""
+    return _noise_kernel(rule, ["eps_out"], lambda values, numbers: {"eps_out": numbers[-1] * values["eps"]})
+
+
+@cache
+def update(rule: ModuleType, *, has_curvature: bool, in_place: bool) -> Kernel:
+    """State ← rule.update(state, ĝ, ĥ), where μ lies in the parameters or beside them; ĥ is given, with a factor, or ĝ∘ĝ."""
+    scalars, letters = scalar_fields(rule), letters_of(rule.update)
+
+    def new_state(values: Values, numbers: Sequence[Value]) -> Any:
+        g = values["g"]
+        h = values["h"] * numbers[-1] if has_curvature else g * g
+        named = dict(zip([*scalars, *letters], numbers, strict=False))
+        vectors = {name: values[name] for name in vector_fields(rule)}
+        state = rule.State(
+            mu=values["theta" if in_place else "mu"], **vectors, **{name: named[name] for name in scalars}
+        )
+        return rule.update(state, g, h, **{name: named[name] for name in letters})
+
+    def compute(values: Values, numbers: Sequence[Value]) -> Values:
+        new = new_state(values, numbers)
+        return {"theta": new.mu, **{name: getattr(new, name) for name in vector_fields(rule)}}
+
+    arrays = ["theta", *([] if in_place else ["mu"]), "g", *(["h"] if has_curvature else []), *vector_fields(rule)]
+    count = len(scalars) + len(letters) + has_curvature
+    module = ir.Module(name="update")
+    _emit_loop(module, arrays, count, compute)
+    if scalars:
+        _emit_scalars(module, arrays, count, lambda v, n: [getattr(new_state(v, n), name) for name in scalars])
+    return Kernel(Library(module), scalars)
+
+
+@cache
+def squares() -> Kernel:
+    """Results[span] ← Σ x²."""
+    module = ir.Module(name="squares")
+    _emit_sum(module)
+    return Kernel(Library(module))
+
+
+@cache
+def is_arithmetic(rule: ModuleType) -> bool:
+    """Return True if a rule can be compiled: it is elementwise and made of arithmetic."""
+    if scope(rule) != "weight":
+        return False
+    function = Function(ir.Module(), "trial", [])
+    weight, number = (Value(function.builder, ir.Constant(kind, 1.0)) for kind in (REAL, DOUBLE))
+    state = rule.State(**{name: number if name in scalar_fields(rule) else weight for name in rule.State._fields})
+    try:
+        for f, operands in ((rule.precision, (state,)), (rule.update, (state, weight, weight))):
+            f(*operands, **dict.fromkeys(letters_of(f), number))
+    except NotArithmetic:
+        return False
+    return True
+
+
+def _precision(rule: ModuleType, values: Values, numbers: Sequence[Value]) -> tuple[Value, Value]:
+    """Return the precision of a sample and its sign; the last two numbers are the extra precision and the sign."""
+    letters = letters_of(rule.precision)
+    *named, extra, sign = numbers
+    known = dict(zip([*scalar_fields(rule), *letters], named, strict=True))
+    known |= {name: values[name] for name in vector_fields(rule)}
+    state = rule.State(mu=values["eps"], **{name: known[name] for name in rule.State._fields[1:]})
+    return rule.precision(state, **{name: known[name] for name in letters}) + extra, sign
+
+
+def _noise_kernel(rule: ModuleType, arrays: Sequence[str], compute: Compute) -> Kernel:
+    module = ir.Module(name="noise")
+    count = len(scalar_fields(rule)) + len(letters_of(rule.precision)) + 2
+    _emit_loop(module, [*arrays, *vector_fields(rule)], count, compute, noise=emit_noise(module))
+    return Kernel(Library(module))
+
+
+def _emit_loop(
+    module: ir.Module, arrays: Sequence[str], count: int, compute: Compute, noise: ir.Function | None = None
+) -> None:
+    """Add a kernel that computes new values of some arrays from others, ``count`` numbers and, if there is any, the noise."""
+    names = [*arrays, *(["eps"] if noise is not None else [])]
+    body = Function(module, "body", [*[POINTER] * len(names), POINTER, LONG])
+    pointers = dict(zip(names, body.ir.args, strict=False))
+    numbers = [body.load(body.ir.args[len(names)], DOUBLE, k) for k in range(count)]
+    n = body.argument(len(names) + 1)
+    with body.loop(n.constant(0), n) as i:
+        new = compute(_Loaded(body, pointers, i), numbers)
+        for name, value in new.items():
+            body.store(value, pointers[name], i)
+    body.end()
+
+    def span(work: Function, at: Span, pointers: list[ir.Value], scratch: ir.Value) -> None:
+        arguments = pointers[:-1]
+        if noise is not None:
+            half = (at.length + 1) >> 1
+            second = work.builder.gep(scratch, [half.ir], source_etype=REAL)
+            seed = work.load(work.ir.args[0], LONG, 3)
+            work.builder.call(noise, [scratch, second, half.ir, seed.ir, at.stream.ir, (at.offset >> 1).ir])
+            arguments = [*arguments, scratch]
+        work.builder.call(body.ir, [*arguments, pointers[-1], at.length.ir])
+
+    _emit_work(module, len(arrays), span)
+
+
+def _emit_sum(module: ir.Module) -> None:
+    """Add a kernel that writes the sum of squares of every span to the results."""
+    total = Function(module, "total", [POINTER, LONG, POINTER])
+    n, builder = total.argument(1), total.builder
+    cell = builder.alloca(REAL)
+    builder.store(ir.Constant(REAL, 0.0), cell)
+    with total.loop(n.constant(0), n) as i:
+        x = total.load(total.ir.args[0], REAL, i).ir
+        square = builder.fmul(x, x, flags=("fast",))
+        builder.store(builder.fadd(builder.load(cell, typ=REAL), square, flags=("reassoc", "contract", "nsz")), cell)
+    total.store(Value(builder, builder.fpext(builder.load(cell, typ=REAL), DOUBLE)), total.ir.args[2], 0)
+    total.end()
+
+    def span(work: Function, at: Span, pointers: list[ir.Value], _: ir.Value) -> None:
+        results = work.load(work.ir.args[0], LONG, 4)
+        work.builder.call(total.ir, [pointers[0], at.length.ir, work.offset(results, DOUBLE, at.index)])
+
+    _emit_work(module, 1, span)
+
+
+def _emit_work(module: ir.Module, arrays: int, span: Callable[..., None]) -> None:
+    """Add ``work(job, thread, threads)``: this thread's share of the spans."""
+    work = Function(module, "work", [POINTER, LONG, LONG])
+    scratch = work.builder.alloca(REAL, size=ir.Constant(LONG, TILE))
+    job, thread, threads_ = work.ir.args[0], work.argument(1), work.argument(2)
+    count, spans, table = (work.load(job, LONG, k) for k in range(3))
+    first, last = (Value(work.builder, work.builder.sdiv((count * t).ir, threads_.ir)) for t in (thread, thread + 1))
+    with work.loop(first, last) as index:
+        row = work.offset(spans, LONG, index * 4)
+        tensor, offset, length, stream = (work.load(row, LONG, k) for k in range(4))
+        addresses = work.offset(table, LONG, tensor * (arrays + 1))
+        pointers = [work.offset(work.load(addresses, LONG, k), REAL, offset) for k in range(arrays)]
+        numbers = work.offset(work.load(addresses, LONG, arrays), DOUBLE, 0)
+        span(work, Span(index, offset, length, stream), [*pointers, numbers], scratch)
+    work.end()
+    threads.emit_region(module, work.ir)
+
+
+def _emit_scalars(module: ir.Module, arrays: Sequence[str], count: int, compute: Callable[..., list[Value]]) -> None:
+    """Add ``advance(numbers, new)``: the scalars of the state after an update, which no weight enters."""
+    function = Function(module, "advance", [POINTER, POINTER])
+    numbers = [function.load(function.ir.args[0], DOUBLE, k) for k in range(count)]
+    unknown = Value(function.builder, ir.Constant(REAL, ir.Undefined))
+    for k, value in enumerate(compute(dict.fromkeys(arrays, unknown), numbers)):
+        function.store(value, function.ir.args[1], k)
+    function.end()
+
+
+class _Loaded(dict[str, Value]):
+    """Values of arrays at a position, loaded when they are used: an array that is only written is not read."""
+
+    def __init__(self, function: Function, pointers: dict[str, ir.Value], i: Value) -> None:
+        self._function, self._pointers, self._i = function, pointers, i
+
+    def __missing__(self, name: str) -> Value:
+        self[name] = self._function.load(self._pointers[name], REAL, self._i)
+        return self[name]

@@ -1,0 +1,29 @@
+"""Check before the work that its results can be written."""
+
+import os
+from pathlib import Path
+
+from vadam.cli.speech import CommandError
+
+
+def check_folder(path: Path) -> None:
+    """Create a folder unless it is there; raise CommandError if nothing can be written into it."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise CommandError(f"{path} cannot be made a folder ({error.strerror}): give another path.") from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise CommandError(f"{path} cannot be written to: change its permissions, or give another path.")
+
+
+def check_distinct(model: Path, page: Path) -> None:
+    """Raise CommandError if one file would replace the other."""
+    if model == page:
+        raise CommandError(f"{model} cannot be both model and page: give --out or --report another name.")
+
+
+def check_file(path: Path) -> None:
+    """Create the folder of a file unless it is there; raise CommandError if the file cannot be written."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a folder: give the path of a file.")
+    check_folder(path.parent)

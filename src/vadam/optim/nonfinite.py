@@ -1,0 +1,95 @@
+"""Gradients and curvatures that are not finite: refused at once on the CPU, one step later on other devices.
+
+There the update is masked by a flag on the device, so that nothing waits for it; the flag travels to the host meanwhile and is looked at
+in the next step. Weights and state are untouched by a refused step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from vadam.backends.bucket import Bucket, storage_dtype
+from vadam.optim.estimate import Norms
+
+
+class Check(NamedTuple):
+    """Norms of one kind of tensor that have to stay below a limit."""
+
+    kind: str
+    norms: Norms
+
+
+def limit(num_data: float, dtype: torch.dtype) -> float:
+    """Return the largest norm of a gradient that a thousand steps can add up without an overflow of the precision."""
+    return math.sqrt(torch.finfo(dtype).max / (1e6 * max(1.0, num_data)))
+
+
+def first_bad(check: Check, bound: float) -> tuple[str, Tensor] | None:
+    """Return kind and parameter of the first norm on the CPU that is not below the bound."""
+    if not check.norms:
+        return None
+    values = torch.stack(list(check.norms.values()))
+    fine = values < bound
+    if bool(fine.all()):
+        return None
+    return check.kind, list(check.norms)[int(fine.logical_not().nonzero()[0])]
+
+
+class PendingCheck:
+    """The flags of a step on their way to the host, and the scalars of the state before that step."""
+
+    def __init__(self, checks: list[Check], bound: float, overflow: Tensor | None, buckets: list[Bucket]) -> None:
+        self._params = [(check.kind, p) for check in checks for p in check.norms]
+        device = next(norm.device for check in checks for norm in check.norms.values() if norm.device.type != "cpu")
+        norms = [norm.to(device) for check in checks for norm in check.norms.values()]
+        flags = torch.stack(norms) < bound
+        found = (
+            torch.zeros(1, dtype=torch.bool, device=device) if overflow is None else overflow.to(device).reshape(1) > 0
+        )
+        self.accept = flags.all() & ~found.any()
+        self._flags = _Fetched(torch.cat([flags, found]))
+        self._scalars = [(bucket, bucket.scalars()) for bucket in buckets]
+
+    def settle(self) -> tuple[bool, tuple[str, Tensor] | None]:
+        """Return whether loss scaling had overflowed, and kind and parameter of the first tensor that was not finite.
+
+        If the step was refused, the scalars of the state become those before it.
+        """
+        *fine, overflow = self._flags.values()
+        bad = next((named for named, ok in zip(self._params, fine, strict=True) if not ok), None)
+        if overflow or bad is not None:
+            for bucket, scalars in self._scalars:
+                bucket.set_scalars(scalars)
+        return overflow, bad
+
+
+class _Fetched:
+    """Values that are copied to the host while the device goes on computing."""
+
+    def __init__(self, values: Tensor) -> None:
+        self._event: Any = None
+        self._values = values
+        if values.is_cuda and torch.cuda.is_available():
+            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values.copy_(values, non_blocking=True)
+            self._event = torch.cuda.Event()
+            self._event.record()
+
+    def values(self) -> list[bool]:
+        """Return the values; tensors without values, as in fake modes, count as fine."""
+        if self._event is not None:
+            self._event.synchronize()
+        elif self._values.is_cuda:
+            return [True] * (len(self._values) - 1) + [False]
+        return [bool(value) for value in self._values.tolist()]
+
+
+def bound_of(groups: list[dict[str, Any]]) -> float:
+    """Return the limit of the norms in an optimizer's groups."""
+    dtypes = {storage_dtype(p) for group in groups for p in group["params"]}
+    num_data = max(float(group.get("num_data", 1)) for group in groups)
+    return limit(num_data, min(dtypes, key=lambda dtype: torch.finfo(dtype).max))

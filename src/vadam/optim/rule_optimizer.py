@@ -1,0 +1,126 @@
+"""A rule over the parameters of an optimizer: its arguments, its state, its buckets, its backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from types import ModuleType
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor
+
+from vadam import backends, rules
+from vadam.backends.bucket import Bucket, make_buckets, storage_dtype
+from vadam.optim.estimate import Norms
+from vadam.optim.resume import Resumable
+from vadam.optim.sample import Grads
+from vadam.rules import arguments
+from vadam.rules.binding import Letters, call, scope
+
+Group = dict[str, Any]
+
+
+class RuleOptimizer(Resumable):
+    """A torch optimizer whose parameters are trained by a rule of ``vadam.rules``."""
+
+    rule: ClassVar[ModuleType]
+    #: True if the rule makes sense for weights that are not sampled, where ĥ = ĝ∘ĝ; otherwise those are trained by Adam.
+    supports_deterministic: ClassVar[bool] = False
+
+    backend: str
+
+    def rule_of(self, group: Group) -> ModuleType:
+        """Return the rule that trains the sampled weights of a group."""
+        return self.rule
+
+    def _check(self, group: Group) -> None:
+        """Refuse a parameter group with wrong arguments; fill in those that default to others."""
+        arguments.check(self.rule.ARGUMENTS, group)
+
+    def _rule_and_letters(self, group: Group) -> tuple[ModuleType, Letters]:
+        if group["deterministic"] and not self.supports_deterministic:
+            lam = group["prior_precision"]
+            adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": lam}
+            return rules.vadam, rules.vadam.letters({**group, **adam})
+        rule = self.rule_of(group)
+        return rule, {**rule.letters(group), "sampling_precision": group.get("sampling_precision", 0.0)}
+
+    # The parameters ----------------------------------------------------------------------------------------------------------
+
+    def _grouped(self) -> Iterator[tuple[Group, Tensor]]:
+        return ((group, p) for group in self.param_groups for p in group["params"])
+
+    def _trained(self) -> list[Tensor]:
+        return [p for group in self.param_groups for p in group["params"] if p.requires_grad]
+
+    def _sampled(self) -> list[Tensor]:
+        groups = (group for group in self.param_groups if not group["deterministic"])
+        return [p for group in groups for p in group["params"] if p.requires_grad]
+
+    def _buckets(self, params: Iterable[Tensor]) -> list[Bucket]:
+        """Sort parameters into buckets, with the arguments and the state as they are now."""
+        wanted = set(params)
+        groups = []
+        for group in self.param_groups:
+            rule, letters = self._rule_and_letters(group)
+            members = [p for p in group["params"] if p in wanted]
+            if scope(rule) != "model":
+                groups.append((rule, letters, [(p, self._state_of(p, rule, letters)) for p in members]))
+        return make_buckets(groups) + self._model_bucket(wanted)
+
+    def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
+        """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
+        found = [(p, *self._rule_and_letters(group)) for group, p in self._grouped() if p in wanted]
+        found = [(p, rule, letters) for p, rule, letters in found if scope(rule) == "model"]
+        if not found:
+            return []
+        first, rule, letters = found[0]
+        joint = {}
+        for name, value in letters.items():
+            values = [(p, other[name]) for p, _, other in found]
+            same = all(other == value for _, other in values)
+            joint[name] = value if same else torch.cat([torch.full_like(p, x).flatten() for p, x in values])
+        if any(name not in self.state[first] for name in rule.State._fields[1:]):
+            with torch.no_grad(), torch.inference_mode(False):
+                mu = torch.cat([p.detach().flatten() for p, _, _ in found])
+                self.state[first].update(call(rule.init, mu, letters=joint)._asdict())
+            del self.state[first]["mu"]
+        return [Bucket(rule, joint, [p for p, _, _ in found], [self.state[p] for p, _, _ in found])]
+
+    def _state_of(self, p: Tensor, rule: ModuleType, letters: Letters) -> dict[str, Any]:
+        """Return the rule's state of one parameter; make it at its first use."""
+        state = self.state[p]
+        fields = rule.State._fields[1:]
+        if any(name not in state for name in fields):
+            with (
+                torch.no_grad(),
+                torch.inference_mode(False),
+            ):  # the state outlives a posterior asked for in inference mode
+                mu = p.detach().to(storage_dtype(p))
+                fresh = call(rule.init, mu.clone(), letters=letters)
+            for name in fields:
+                state.setdefault(name, getattr(fresh, name))
+        return state
+
+    def _precision(self, p: Tensor) -> Tensor:
+        """Return the precision of a sampled parameter, in its shape."""
+        (bucket,) = self._buckets([p])
+        vector = self._backend.precision(bucket, bucket.gather([p]))
+        result = torch.empty_like(p, dtype=bucket.dtype)
+        bucket.scatter(vector, [result])
+        return result
+
+    @property
+    def _backend(self) -> backends.Backend:
+        return backends.choose(self.backend)
+
+    def _norms(self, tensors: Grads) -> Norms:
+        """Return the norm of each parameter's gradient or curvature, on its device."""
+        by_device: dict[torch.device, list[Tensor]] = {}
+        for p, x in tensors.items():
+            if x.numel():
+                by_device.setdefault(x.device, []).append(p)
+        norms: Norms = {}
+        for params in by_device.values():
+            norms |= dict(zip(params, self._backend.norms([tensors[p] for p in params]).unbind(), strict=True))
+        return norms

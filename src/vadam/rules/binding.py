@@ -1,0 +1,42 @@
+"""Call a rule's functions with the letters that each of them takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from inspect import Parameter, signature
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from torch import Tensor
+
+Letters = dict[str, Any]
+
+
+@cache
+def letters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the names of a function's keyword-only arguments."""
+    return tuple(name for name, x in signature(function).parameters.items() if x.kind is Parameter.KEYWORD_ONLY)
+
+
+def call(function: Callable[..., Any], *operands: Any, letters: Letters) -> Any:
+    """Call a rule's function with those of the letters that it takes."""
+    return function(*operands, **{name: letters[name] for name in letters_of(function)})
+
+
+@cache
+def vector_fields(rule: ModuleType) -> tuple[str, ...]:
+    """Return the fields of a rule's state, besides the mean, that hold a number for every weight."""
+    return tuple(name for name, kind in get_type_hints(rule.State).items() if kind is Tensor and name != "mu")
+
+
+@cache
+def scalar_fields(rule: ModuleType) -> tuple[str, ...]:
+    """Return the fields of a rule's state that hold one number."""
+    return tuple(name for name, kind in get_type_hints(rule.State).items() if kind is not Tensor)
+
+
+@cache
+def scope(rule: ModuleType) -> str:
+    """Return what a rule must see at once: a "weight" (elementwise), a "tensor" with its shape, or the whole "model"."""
+    return getattr(rule, "SCOPE", "weight")

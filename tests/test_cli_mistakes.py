@@ -1,0 +1,166 @@
+"""What the command says to damaged models and tables, and to places that it cannot write to: words, before the work."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+from vadam import persist
+from vadam.cli import modelling
+from vadam.cli.app import app
+from vadam.demo import schedule
+from vadam.estimators import VadamRegressor
+from vadam.report.model import RegressionJudged, build
+
+READ_ONLY = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # pandas gives such arrays
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "1000"})
+
+
+def refused(*arguments: object) -> str:
+    """Call the command twice, for people and for machines; return what it says."""
+    for_people, for_machines = call(*arguments), call(*arguments, "--json")
+    assert for_people.exit_code == for_machines.exit_code == 1, (for_people.output, for_people.exception)
+    assert isinstance(for_people.exception, SystemExit)
+    assert "Traceback" not in for_people.output
+    said: str = json.loads(for_machines.stdout)["error"]
+    assert " ".join(said.split()) in " ".join(for_people.output.split())
+    return said
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    path, random = tmp_path / "table.csv", np.random.default_rng(0)
+    x = random.normal(size=40)
+    pd.DataFrame({"x": x, "y": 2 * x + random.normal(size=40)}).to_csv(path, index=False)
+    return path
+
+
+@pytest.fixture
+def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where the work begins although its result cannot be written."""
+
+    def begun(*arguments: Any, **options: Any) -> None:
+        pytest.fail("the work has begun")
+
+    for place, name in ((modelling, "fit"), (modelling, "predict"), (schedule, "run")):
+        monkeypatch.setattr(place, name, begun)
+
+
+COMMANDS = {
+    "fit": ("fit", "{table}", "--target", "y", "--out", "{out}/model.safetensors"),
+    "fit's page": ("fit", "{table}", "--target", "y", "--out", "{tmp}/m.safetensors", "--report", "{out}/page.html"),
+    "predict": ("predict", "{table}", "{table}", "--out", "{out}/predictions.csv"),
+    "demo": ("demo", "--out", "{out}"),
+}
+
+
+def filled(command: str, table: Path, out: Path) -> list[str]:
+    return [part.format(table=table, tmp=table.parent, out=out) for part in COMMANDS[command]]
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("below", ["file", "file/further"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_place_below_a_file_is_refused_before_the_work(command: str, below: str, table: Path) -> None:
+    (table.parent / "file").touch()
+    out = table.parent / below
+    assert str(out) in refused(*filled(command, table, out))
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_read_only_folder_is_refused_before_the_work(command: str, table: Path, monkeypatch) -> None:
+    out = table.parent / "read-only"
+    out.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != out or not mode & os.W_OK)
+    assert f"{out} cannot be written to" in refused(*filled(command, table, out))
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize("command", ["fit", "predict"])
+def test_a_folder_in_place_of_a_file_is_refused_before_the_work(command: str, table: Path) -> None:
+    *arguments, last = filled(command, table, table.parent)
+    Path(last).mkdir()
+    assert f"{last} is a folder" in refused(*arguments, last)
+    assert "is a folder" in refused(*arguments, ".")
+
+
+@pytest.mark.usefixtures("no_work")
+def test_other_outputs_that_cannot_be_are_refused_before_the_work(table: Path) -> None:
+    assert "--out is a .csv or .parquet file" in refused("predict", table, table, "--out", table.parent / "p.txt")
+    same = table.parent / "model.html"
+    assert "model and page" in refused("fit", table, "--target", "y", "--out", same)
+
+
+@READ_ONLY
+def test_missing_folders_are_created(table: Path) -> None:
+    model, predictions = table.parent / "new" / "deep" / "m.safetensors", table.parent / "other" / "p.csv"
+    fitted = call("fit", table, "--target", "y", "--out", model, "--budget", 0)
+    assert fitted.exit_code == 0, fitted.output
+    predicted = call("predict", model, table, "--out", predictions)
+    assert predicted.exit_code == 0, predicted.output
+    assert len(pd.read_csv(predictions)) == 40
+    assert sorted(os.listdir(model.parent)) == ["m.html", "m.safetensors"]
+
+
+@pytest.mark.parametrize("name", ["$x_{$", "$$", "a$b", r"\$x$", "<b>&", "[/red]", "{{style}}"])
+def test_any_name_of_a_target_makes_a_page(name: str, tmp_path: Path) -> None:
+    x, levels = np.arange(3.0), np.array([0.05, 0.95])
+    judged = RegressionJudged(name, 3, x, x, np.ones(3), levels, np.stack([x - 1, x + 1], axis=1), -1.0)
+    page = build(judged, tmp_path / "page.html").read_text()
+    shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    assert f"A model of {shown}" in page
+    assert f">{shown}, actual<" in page
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path, X = tmp_path_factory.mktemp("model") / "m.safetensors", np.arange(20.0)[:, None]
+    VadamRegressor(tune=False, epochs=1, members=1, hidden=(2,)).fit(pd.DataFrame(X, columns=["x"]), X[:, 0]).save(path)
+    return path
+
+
+def test_damaged_models_are_refused(model: Path, table: Path) -> None:
+    out = ("--out", table.parent / "p.csv")
+    damaged = table.parent / "damaged.safetensors"
+    content = model.read_bytes()
+    for wrong in (b"", b"hello", content[:-1], content[:-1] + bytes([content[-1] ^ 1])):
+        damaged.write_bytes(wrong)
+        assert "is not a model that vadam fit wrote" in refused("predict", damaged, table, *out)
+    posterior, config = persist.load(model)
+    for kind in ("saving", "__name__", "VadamClassifier", None, ["VadamRegressor"]):
+        persist.save(damaged, posterior, config=config | {"estimator": kind})
+        assert "is not a model that vadam fit wrote" in refused("predict", damaged, table, *out)
+    assert "There is no model" in refused("predict", table.parent, table, *out)
+
+
+def test_tables_that_a_model_cannot_take_are_refused(model: Path, table: Path) -> None:
+    out = ("--out", table.parent / "p.csv")
+    table.write_text("x,y\nword,1\n")
+    assert "cannot be predicted" in refused("predict", model, table, *out)
+    table.write_bytes(b"\xff\xfe\x00")
+    assert "cannot be read as a table" in refused("predict", model, table, *out)
+    (damaged := table.with_suffix(".parquet")).write_bytes(b"PAR1" + bytes(40) + b"PAR1")
+    assert "cannot be read as a table" in refused("predict", model, damaged, *out)
+
+
+def test_a_model_without_names_of_columns_is_refused(table: Path) -> None:
+    path = table.parent / "m.safetensors"
+    VadamRegressor(tune=False, epochs=1, members=1).fit(np.arange(20.0)[:, None], np.arange(20.0)).save(path)
+    assert "without names of columns" in refused("predict", path, table, "--out", table.parent / "p.csv")
+
+
+def test_other_errors_of_the_system_are_told_in_words(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*arguments: Any) -> None:
+        raise PermissionError(13, "Permission denied", "secret")
+
+    monkeypatch.setattr(modelling, "predict", denied)
+    assert "Permission denied: 'secret'" in refused("predict", table, table, "--out", table.parent / "p.csv")
