@@ -11,11 +11,13 @@ else:
     def __getattr__(name: str) -> object:
         """Import all public names at the first use of one, so that ``vadam --help`` does not import torch."""
         from importlib import import_module
+        from importlib.util import find_spec
 
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+            return import_module(f"{__name__}.{name}")  # alone: it may be imported by what the public names are imported from
         if not name.startswith("_") or name == "__all__":
             public = import_module("vadam.public")
-            names = getattr(public, "__all__", ())  # none while it is being imported
-            globals().update({known: getattr(public, known) for known in names}, __all__=names)
+            globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
             if name in globals():
                 return globals()[name]
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

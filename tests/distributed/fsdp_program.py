@@ -20,6 +20,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Spec
 from vadam import curvature
+from vadam.rules.binding import call
 
 G = torch.Generator().manual_seed(1)
 X, Y = torch.randn(16, 3, generator=G, dtype=torch.float64), torch.randn(16, 2, generator=G, dtype=torch.float64)
@@ -30,7 +31,9 @@ def network() -> nn.Module:
     return nn.Sequential(nn.Linear(3, 8, bias=False), nn.Tanh(), nn.Linear(8, 2, bias=False)).double()
 
 
-def whole(x: Tensor) -> Tensor:
+def whole(x: Tensor | float) -> Tensor | float:
+    if isinstance(x, float):
+        return x
     return (x.full_tensor() if isinstance(x, DTensor) else x).detach().clone()
 
 
@@ -63,7 +66,8 @@ class Sharded:
         """The mean after the step: gradients of all data at the samples that were drawn, on a plain network, then the rule."""
         plain, clipped, h = network(), [torch.zeros_like(mu) for mu in before], [torch.zeros_like(mu) for mu in before]
         group = self.opt.param_groups[0]
-        precision = [whole(self.opt._sampling_precision(group, p)) for p in self.params]
+        rule, letters = self.opt._rule_and_letters(group)
+        precision = [whole(self.opt._precision(p)) + letters["sampling_precision"] for p in self.params]
         samples = self.drawn[:: len(self.drawn) // self.opt.samples]
         for sample in samples:
             with torch.no_grad():
@@ -77,11 +81,10 @@ class Sharded:
                 h[k] += (curvature.reparameterised(g, eps, precision[k]) if linear else g**2) / len(samples)
         norm = torch.stack([g.norm() for g in clipped]).norm()
         factor = (CLIP / (norm + 1e-6)).clamp(max=1.0)
-        rule, _, tempered, rates = self.opt._letters(group)
         result = []
         for k, p in enumerate(self.params):
-            state = rule.State(before[k], *(whole(value) for value in self.opt._state(group, p, p.detach())[1:]))
-            new = rule.update(state, factor * clipped[k], factor**self.spec.degree * h[k], **tempered, **rates)
+            state = rule.State(before[k], **{name: whole(value) for name, value in self.opt.state[p].items()})
+            new = call(rule.update, state, factor * clipped[k], factor**self.spec.degree * h[k], letters=letters)
             result.append(new.mu)
         return result
 
@@ -129,7 +132,7 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
     for (name, mean), p in zip(post.mean.items(), sharded.params, strict=True):
         assert not isinstance(mean, DTensor), "the posterior is whole"
         assert torch.equal(mean, whole(p))
-        assert torch.equal(post.precision[name], whole(opt._precision(opt.param_groups[0], p)))
+        assert torch.equal(post.precision[name], whole(opt._precision(p)))
     if post.prior_precision is not None:
         assert post.kl() > 0
 
@@ -155,7 +158,7 @@ def main() -> None:
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
             first = one.params[0]
-            assert all(isinstance(v, DTensor) for v in one.opt.state[first].values() if v.dim()), "the state is sharded"
+            assert all(isinstance(v, DTensor | float) for v in one.opt.state[first].values()), "the state is sharded"
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
 

@@ -82,10 +82,10 @@ class PosteriorCallback(Callback):
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
-        if self._step_is_due and opt._held == "loop":  # it was not taken: the scaler has found an overflow
+        if self._step_is_due and opt.holds_sample:  # it was not taken: the scaler has found an overflow
             opt.eval()
             opt.zero_grad()
-            opt.skipped_steps += 1
+            opt._skip()
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._saving is not None:

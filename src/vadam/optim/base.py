@@ -234,6 +234,12 @@ class VariationalOptimizer(RuleOptimizer):
         if self._weights.owner is Owner.LOOP:
             self._weights.pause()
 
+    @property
+    def holds_sample(self) -> bool:
+        """True while the parameters hold a sample; otherwise they hold the mean."""
+        self._heal()
+        return self._weights.owner is not None
+
     def _before_forward(self, model: nn.Module) -> None:
         """React to a forward pass of the attached model."""
         refuse_join(model)

@@ -5,9 +5,9 @@ from torch import Tensor
 
 
 def tensors_of(optimizer: torch.optim.Optimizer, prefix: str) -> dict[str, Tensor]:
-    """Named ``prefix/number of the parameter/what``."""
+    """Return the state under the names ``prefix/number of the parameter/what``."""
     state = optimizer.state_dict()["state"]
-    return {f"{prefix}/{n}/{what}": torch.as_tensor(value) for n, kept in state.items() for what, value in kept.items()}
+    return {f"{prefix}/{n}/{what}": _tensor(value) for n, kept in state.items() for what, value in kept.items()}
 
 
 def load_tensors(optimizer: torch.optim.Optimizer, prefix: str, tensors: dict[str, Tensor]) -> None:
@@ -18,3 +18,8 @@ def load_tensors(optimizer: torch.optim.Optimizer, prefix: str, tensors: dict[st
         _, number, what = name.rsplit("/", 2)
         whole["state"].setdefault(int(number), {})[what] = tensors[name]
     optimizer.load_state_dict(whole)
+
+
+def _tensor(value: Tensor | float) -> Tensor:
+    """Return a number with all of its digits."""
+    return value if isinstance(value, Tensor) else torch.tensor(value, dtype=torch.float64)

@@ -12,12 +12,18 @@ class Config(BaseConfig):
     sizes: tuple[int, ...] = (784, 400, 400, 10)
     batch_size: int = 128
     rounds: int = 200
-    compile: bool = True
-    """Of the optimizers of the family: ``compile=True``."""
+    backend: str = "auto"
+    """Of the optimizers of the family."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as they were recorded when the backend was a flag ``compile``: the hash stays the same."""
+        fields = super().as_dict()
+        backend = fields.pop("backend")
+        return {**fields, "compile": {"auto": True, "plain": False}.get(backend, backend)}
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {"sizes": (20, 10, 3), "batch_size": 16, "rounds": 3, "compile": False},
+    "smoke": {"sizes": (20, 10, 3), "batch_size": 16, "rounds": 3, "backend": "plain"},
     "quick": {"rounds": 50},
     "paper": {},
 }

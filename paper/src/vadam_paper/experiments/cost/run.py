@@ -82,7 +82,7 @@ def _family(name: str, model: Any, config: Config) -> tuple[Any, Any, Any]:
         num_data=NUM_DATA,
         prior_precision=PRIOR_PRECISION,
         init_precision=float(NUM_DATA),
-        compile=config.compile,
+        backend=config.backend,
     )
     return model, optimizer.attach(model), None
 

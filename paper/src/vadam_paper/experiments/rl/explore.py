@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from vadam.optim import checks
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
-from vadam.optim.ruled import Group, Letters
-from vadam_paper.experiments.rl.explore_rule import rule
+from vadam.optim.rule_optimizer import Group
+from vadam_paper.experiments.rl.explore_rule import SGDExplore, rule
 
 
 class Explore(Reparameterised):
     """θ ~ N(μ, v) or N(μ, 1/v): separate steps on μ, with ``lr``, and on v, with ``lr_v`` (see ``explore_rule``)."""
 
-    trains_points = False
+    rule = SGDExplore(on_precision=True)
 
     def __init__(
         self,
@@ -34,11 +33,6 @@ class Explore(Reparameterised):
         }  # fmt: skip
         super().__init__(params, defaults, **common)
 
-    def _check(self, group: Group) -> None:
-        checks.learning_rate(group)
-        checks.number("lr_v", group["lr_v"], low=0, closed="[", fix="the step size of the variance is at least 0")
-        checks.number("init_precision", group["init_precision"], low=0, fix="q starts with this precision: above 0")
-
-    def _letters(self, group: Group) -> Letters:
-        which = rule(adam=group["adam"], on_precision=group["on_precision"])
-        return Letters(which, {}, {}, {"alpha": group["lr"], "alpha_v": group["lr_v"]})
+    def rule_of(self, group: Group) -> Any:
+        """Return one of the four rules."""
+        return rule(adam=group["adam"], on_precision=group["on_precision"])

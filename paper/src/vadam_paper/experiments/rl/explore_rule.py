@@ -15,19 +15,27 @@ Nothing in the objective keeps σ² or p positive: they are kept from falling be
 A rule is one of the four choices: a loop over the weights has no branches.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vadam.rules.arguments import LR, Argument
 from vadam.rules.von import Scalar
 
 FLOOR = 1e-8
-"""Of v."""
+"""Lower bound of v."""
 GAMMA1, GAMMA2, DELTA = 0.9, 0.999, 1e-8
 """Adam's own defaults."""
+
+ARGUMENTS = (
+    LR,
+    Argument("lr_v", 1e-2, "[0, inf)", "Learning rate of v."),
+    Argument("init_precision", 1e4, "(0, inf)", "Precision of the posterior at the start."),
+)
 
 
 class SGDState(NamedTuple):
@@ -49,6 +57,16 @@ class AdamState(NamedTuple):
 @dataclass(frozen=True)
 class _Explore:
     on_precision: bool
+    ARGUMENTS: ClassVar = ARGUMENTS
+
+    @staticmethod
+    def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments under the names of the equations."""
+        return {
+            "alpha": values["lr"],
+            "alpha_v": values["lr_v"],
+            "init_precision": values["init_precision"],
+        }
 
     def precision(self, state: SGDState | AdamState) -> Tensor:
         return state.v if self.on_precision else 1 / state.v
