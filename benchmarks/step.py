@@ -112,7 +112,7 @@ def training(name: str, method: str) -> Step:
         optimizer = AuthorsVadam(model.parameters())
         return lambda: optimizer.step(backward)
     family, _, compiled = method.partition(", ")
-    optimizer = FAMILY[family](groups(model), compile=bool(compiled)).attach(model)
+    optimizer = FAMILY[family](groups(model), backend="native" if compiled else "plain").attach(model)
     return lambda: (backward(), optimizer.step())
 
 
@@ -169,7 +169,7 @@ def work(method: str, shapes: list[tuple[int, ...]], **options: Any) -> Step:
     if method == "posteriors vi.diag":
         return posteriors_step(params)
     family, *flags = method.split(", ")
-    extra = {"compile": "compiled" in flags, "store_mean": "no stored mean" not in flags}
+    extra = {"backend": "native" if "compiled" in flags else "plain", "store_mean": "no stored mean" not in flags}
     optimizer = FAMILY[family](params, **extra, **options)
     grads = [p.grad for p in params]
 

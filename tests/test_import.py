@@ -12,7 +12,7 @@ import pytest
 import vadam
 from vadam import public
 
-HEAVY = ("torch", "numpy", "scipy", "pandas", "sklearn", "matplotlib", "plotly", "optuna", "numba")
+HEAVY = ("torch", "numpy", "scipy", "pandas", "sklearn", "matplotlib", "plotly", "optuna", "llvmlite")
 OPTIONAL = (
     "pandas",
     "sklearn",
