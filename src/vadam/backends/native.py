@@ -22,7 +22,7 @@ from vadam.backends.bucket import Bucket
 from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
-from vadam.backends.shards import PLAIN, local, sharded_like
+from vadam.backends.shards import PLAIN, is_sharded, local, sharded_like
 from vadam.rules.binding import letters_of
 
 
@@ -87,8 +87,8 @@ class Native:
             bucket.set_scalars(kernel.advanced(_numbers(bucket, rule.update)))
 
     def norms(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the norm of each tensor; a norm is finite only if the squares are."""
-        if any(_address(x, x) is None for x in tensors):
+        """Return the norm of each tensor, over all ranks if it is sharded; a norm is finite only if the squares are."""
+        if any(is_sharded(x) or _address(x, x) is None for x in tensors):
             return self._plain.norms(tensors)
         table = Table(tensors)
         table.add(tensors)
@@ -161,14 +161,15 @@ class NativeDraw:
             results = _empty_like(self._params)
             given = [grads[p] if p in grads else torch.zeros_like(p) for p in self._params]
             self._run(kernels.products, [(given, False), (results, True)], self._sign)
-            h |= {p: x for p, x in zip(self._params, results, strict=True) if p in grads}
+            h |= {p: sharded_like(p, x) for p, x in zip(self._params, results, strict=True) if p in grads}
         return h
 
     def noise(self) -> Grads:
         """Return ε of every parameter."""
         eps = _empty_like(self._params)
         self._run(kernels.noise, [(eps, True)], self._sign)
-        return dict(zip(self._params, eps, strict=True)) | ({} if self._other is None else self._other.noise())
+        of_native = {p: sharded_like(p, x) for p, x in zip(self._params, eps, strict=True)}
+        return of_native | ({} if self._other is None else self._other.noise())
 
     def _shift(self, vectors: list[Tensor], sign: float, means: Sequence[Tensor] = ()) -> None:
         """Add ± the deviation to the parameters, or to copies of them; write the means if there is room for them."""
@@ -214,8 +215,8 @@ class Table:
         for x, like in zip(tensors, self._like, strict=True):
             address = _address(x, like)
             if address is None:
-                if x.numel() != like.numel():
-                    raise RuntimeError(_wrong_size(x, like))
+                if local(x).numel() != like.numel():
+                    raise RuntimeError(_wrong_size(local(x), like))
                 copy = torch.empty_like(like, dtype=torch.float32).copy_(local(x.detach()))
                 self._copies.append((local(x.detach()) if written else copy, copy))
                 address = copy.data_ptr()
@@ -313,8 +314,9 @@ def _numbers(bucket: Bucket, function: Any) -> list[float]:
     return [*bucket.scalars().values(), *[float(letters[name]) for name in letters_of(function)]]
 
 
-def _empty_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return uninitialised tensors of the same layout, cut from one piece of memory."""
+def _empty_like(params: Sequence[Tensor]) -> list[Tensor]:
+    """Return uninitialised tensors with the layout of this rank's parameters, cut from one piece of memory."""
+    tensors = [local(p) for p in params]
     flat = torch.empty(sum(x.numel() for x in tensors), dtype=torch.float32, device="cpu")
     return [
         part.as_strided(x.shape, x.stride()) if not x.is_contiguous() else part.view(x.shape)
