@@ -5,6 +5,7 @@ coming for free on the way. The graph is spent afterwards. A parameter that does
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor

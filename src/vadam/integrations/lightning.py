@@ -85,7 +85,7 @@ class PosteriorCallback(Callback):
         if self._step_is_due and opt.holds_sample:  # it was not taken: the scaler has found an overflow
             opt.eval()
             opt.zero_grad()
-            opt._skip()
+            opt.skipped_steps += 1
 
     def teardown(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if self._saving is not None:

@@ -438,6 +438,11 @@ class VariationalOptimizer(RuleOptimizer):
         self._settle()
         return self._skipped
 
+    @skipped_steps.setter
+    def skipped_steps(self, number: int) -> None:
+        self._settle()
+        self._skipped = number
+
     @property
     def _step_supports_amp_scaling(self) -> bool:
         """True if GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
