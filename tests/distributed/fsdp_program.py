@@ -65,7 +65,11 @@ class Sharded:
 
     def expected(self, before: list[Tensor]) -> list[Tensor]:
         """The mean after the step: gradients of all data at the samples that were drawn, on a plain network, then the rule."""
-        plain, clipped, h = network(self.dtype), [torch.zeros_like(mu) for mu in before], [torch.zeros_like(mu) for mu in before]
+        plain, clipped, h = (
+            network(self.dtype),
+            [torch.zeros_like(mu) for mu in before],
+            [torch.zeros_like(mu) for mu in before],
+        )
         group = self.opt.param_groups[0]
         rule, letters = self.opt._rule_and_letters(group)
         precision = [whole(self.opt._precision(p)) + letters["sampling_precision"] for p in self.params]

@@ -46,7 +46,9 @@ def recorded(*paths: Path, **environment: str) -> str:
         "PYTHONDONTWRITEBYTECODE": "1",
         **environment,
     }
-    return subprocess.run(command, cwd=paths[0], env=variables, check=True, capture_output=True, text=True).stdout.strip()
+    return subprocess.run(
+        command, cwd=paths[0], env=variables, check=True, capture_output=True, text=True
+    ).stdout.strip()
 
 
 @pytest.fixture(autouse=True)

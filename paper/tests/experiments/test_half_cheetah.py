@@ -131,9 +131,7 @@ def test_a_trial_is_that_of_its_protocol(protocol: str) -> None:
 
 
 def test_table_3() -> None:
-    settings = {
-        name: method.arguments for name, method in table_3(SMALL).items()
-    }
+    settings = {name: method.arguments for name, method in table_3(SMALL).items()}
     assert settings["vadam"] == {
         "lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4,
     }  # fmt: skip
