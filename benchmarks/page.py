@@ -20,8 +20,8 @@ table. `make bench` measures everything again, on an otherwise idle machine.
 By default float32 weights on the CPU are moved by native loops that llvmlite compiles from the rules themselves at the first step, in a
 fraction of a second: one call draws all weights, one updates them, on torch's own threads. Other weights are moved by torch's own
 operators. `backend="plain"` takes these for all weights, `backend="native"` insists on the loops, and `backend="compiled"` goes through
-`torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step. In the tables, "compiled" stands for
-the native loops, and a name without it for `backend="plain"`.
+`torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
+In the tables, "compiled" stands for the native loops, and a name without it for `backend="plain"`.
 
 ```python
 import torch, vadam
