@@ -14,8 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.backends.shards import local
-from vadam.rules.binding import Letters, scalar_fields, scope, vector_fields
+from vadam.backends.shards import local, sharded_like
+from vadam.rules.binding import Letters, scalar_fields, scope
 
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
@@ -59,46 +59,82 @@ class Bucket:
         for state in self.states:
             state.update(values)
 
-    def vectors(self) -> list[list[Tensor]]:
-        """Return, for each vector of the rule's state, the tensors of the parameters; one tensor if the rule sees the model."""
+    def field(self, name: str) -> list[Tensor]:
+        """Return the tensors of one field of the state; one tensor if the rule sees the whole model."""
         states = self.states[:1] if scope(self.rule) == "model" else self.states
-        return [[state[name] for state in states] for name in vector_fields(self.rule)]
+        return [state[name] for state in states]
 
-    def gather(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return one vector of all weights: a view of a single tensor where possible, otherwise a copy."""
-        if scope(self.rule) == "tensor":
-            return local(tensors[0].detach()).to(self.dtype)
-        flat = [
-            _in_memory_order(local(x.detach()), local(p)).reshape(-1) for x, p in zip(tensors, self.params, strict=True)
-        ]
-        return (flat[0] if len(flat) == 1 else torch.cat(flat)).to(self.dtype)
+    def gather(self, *slots: Sequence[Tensor]) -> list[Tensor]:
+        """Return one vector for each list of tensors: a view of a single tensor where possible, otherwise a copy.
+
+        Several tensors are copied by one operation. What has another shape than the parameters (the state of a rule that sees tensors
+        or the model) stays as it is.
+        """
+        if scope(self.rule) != "weight":
+            return [self._whole(tensors) for tensors in slots]
+        flat = [self._flat(x, p) for tensors in slots for x, p in zip(tensors, self.params, strict=True)]
+        if len(self.params) == 1:
+            return [x.to(self.dtype) for x in flat]
+        return list(torch.cat(flat).to(self.dtype).split(self.size)) if flat else []
+
+    def scatter(self, vectors: Sequence[Tensor], *slots: Sequence[Tensor]) -> None:
+        """Copy each vector back into its list of tensors by one operation; no-op for a view of them."""
+        targets: list[Tensor] = []
+        parts: list[Tensor] = []
+        for vector, tensors in zip(vectors, slots, strict=True):
+            if scope(self.rule) != "weight" and tensors[0].shape == vector.shape:
+                own, pieces = [local(tensors[0].detach())], [vector]
+            else:
+                own = [_in_memory_order(local(x.detach()), local(p)) for x, p in zip(tensors, self.params, strict=True)]
+                pieces = [x.view(t.shape) for x, t in zip(vector.split(self.sizes), own, strict=True)]
+            if own[0].dtype != vector.dtype:  # a half-precision weight stays finite
+                largest = torch.finfo(own[0].dtype).max
+                pieces = [x.clamp(-largest, largest) for x in pieces]
+            if len(own) > 1 or not _shares_memory(vector, own[0]):
+                targets += own
+                parts += pieces
+        if targets:
+            torch._foreach_copy_(targets, parts)
+
+    def split(self, vector: Tensor) -> list[Tensor]:
+        """Return views of a vector in the shapes of the parameters."""
+        shards = [local(p) for p in self.params]
+        views = zip(shards, vector.split(self.sizes), strict=True)
+        return [sharded_like(p, _in_order_of(q, x)) for p, (q, x) in zip(self.params, views, strict=True)]
 
     def is_view(self, vector: Tensor) -> bool:
         """Return True if the vector shares its memory with a parameter."""
-        return len(self.params) == 1 and torch._C._is_alias_of(vector, local(self.params[0]))
+        return len(self.params) == 1 and _shares_memory(vector, local(self.params[0]))
 
-    def gather_state(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return one vector of a state's tensors; the state of a rule that sees tensors or the model stays as it is."""
-        return self.gather(tensors) if scope(self.rule) == "weight" else tensors[0]
+    def _flat(self, x: Tensor, p: Tensor) -> Tensor:
+        return _in_memory_order(local(x.detach()), local(p)).reshape(-1)
 
-    def scatter(self, vector: Tensor, tensors: Sequence[Tensor]) -> None:
-        """Copy a vector back into the tensors; no-op where it is a view of them. Half-precision weights stay finite."""
-        if scope(self.rule) != "weight" and len(tensors) == 1 and tensors[0].shape == vector.shape:
-            parts, targets = [vector], [local(tensors[0].detach())]
-        else:
-            targets = [_in_memory_order(local(x.detach()), local(p)) for x, p in zip(tensors, self.params, strict=True)]
-            if len(targets) == 1 and torch._C._is_alias_of(vector, targets[0]):
-                return
-            parts = [x.view(t.shape) for x, t in zip(vector.split(self.sizes), targets, strict=True)]
-        if targets[0].dtype != vector.dtype:
-            largest = torch.finfo(targets[0].dtype).max
-            parts = [x.clamp(-largest, largest) for x in parts]
-        torch._foreach_copy_(targets, parts)
+    def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
+        if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
+            return tensors[0].detach()
+        return torch.cat([x.detach().flatten() for x in tensors])
+
+
+def _shares_memory(a: Tensor, b: Tensor) -> bool:
+    return torch._C._is_alias_of(a, b)  # type: ignore[attr-defined]
+
+
+def _axes(p: Tensor) -> list[int]:
+    strides = p.stride()
+    return sorted(range(p.dim()), key=lambda axis: -strides[axis])
 
 
 def _in_memory_order(x: Tensor, p: Tensor) -> Tensor:
     """Permute the axes so that a dense tensor with the strides of ``p`` becomes contiguous, e.g. channels-last weights."""
-    return x if p.is_contiguous() else x.permute(sorted(range(p.dim()), key=lambda axis: -p.stride(axis)))
+    return x if p.is_contiguous() else x.permute(_axes(p))
+
+
+def _in_order_of(p: Tensor, vector: Tensor) -> Tensor:
+    """Return a view of a vector in memory order, in the shape of ``p``."""
+    if p.is_contiguous():
+        return vector.view(p.shape)
+    axes = _axes(p)
+    return vector.view([p.shape[axis] for axis in axes]).permute([axes.index(axis) for axis in range(p.dim())])
 
 
 def make_buckets(

@@ -17,15 +17,14 @@ from vadam.backends.plain import Plain, Values
 class Compiled(Plain):
     """Compiles the functions of a bucket; one function serves every size."""
 
-    def evaluate(
-        self, function: Callable[..., Values], rule: ModuleType, vectors, scalars, letters, argument
-    ) -> Values:  # type: ignore[no-untyped-def, override]
+    def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
         """Compute one part of a bucket with numbers as one vector: what changes between steps is not a constant of the code."""
+        rule, vectors, scalars, letters, argument = arguments
         tensors = {name: x for name, x in letters.items() if isinstance(x, Tensor)}
         numbers = {name: float(x) for name, x in letters.items() if name not in tensors}
         sign = [argument] if isinstance(argument, float) else []
         values = torch.tensor([*scalars.values(), *numbers.values(), *sign], dtype=torch.float64, device="cpu")
-        run = _compiled(function, rule, tuple(scalars), tuple(numbers), vectors[0].dtype)
+        run = _compiled(function, rule, tuple(scalars), tuple(numbers), next(iter(vectors.values())).dtype)
         new, new_scalars = run(vectors, values, tensors, None if sign else argument)
         return new, {name: float(x) for name, x in new_scalars.items()}
 

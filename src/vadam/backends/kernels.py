@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -18,7 +18,7 @@ from llvmlite import ir
 from vadam.backends import threads
 from vadam.backends.llvm import DOUBLE, LONG, POINTER, REAL, Function, Library, NotArithmetic, Value
 from vadam.backends.native_noise import emit_noise
-from vadam.rules.binding import letters_of, scalar_fields, scope, vector_fields
+from vadam.rules.binding import letters_of, precision_fields, scalar_fields, scope, vector_fields
 
 TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
 
@@ -29,7 +29,7 @@ Compute = Callable[[Values, Sequence[Value]], Values]
 class Span(NamedTuple):
     """Part of one tensor, in the code of a kernel."""
 
-    index: Value
+    number: Value
     offset: Value
     length: Value
     stream: Value
@@ -139,15 +139,14 @@ def _precision(rule: ModuleType, values: Values, numbers: Sequence[Value]) -> tu
     letters = letters_of(rule.precision)
     *named, extra, sign = numbers
     known = dict(zip([*scalar_fields(rule), *letters], named, strict=True))
-    known |= {name: values[name] for name in vector_fields(rule)}
-    state = rule.State(mu=values["eps"], **{name: known[name] for name in rule.State._fields[1:]})
-    return rule.precision(state, **{name: known[name] for name in letters}) + extra, sign
+    known |= {name: values[name] for name in precision_fields(rule)}
+    return rule.precision(SimpleNamespace(**known), **{name: known[name] for name in letters}) + extra, sign
 
 
 def _noise_kernel(rule: ModuleType, arrays: Sequence[str], compute: Compute) -> Kernel:
     module = ir.Module(name="noise")
     count = len(scalar_fields(rule)) + len(letters_of(rule.precision)) + 2
-    _emit_loop(module, [*arrays, *vector_fields(rule)], count, compute, noise=emit_noise(module))
+    _emit_loop(module, [*arrays, *precision_fields(rule)], count, compute, noise=emit_noise(module))
     return Kernel(Library(module))
 
 
@@ -194,7 +193,7 @@ def _emit_sum(module: ir.Module) -> None:
 
     def span(work: Function, at: Span, pointers: list[ir.Value], _: ir.Value) -> None:
         results = work.load(work.ir.args[0], LONG, 4)
-        work.builder.call(total.ir, [pointers[0], at.length.ir, work.offset(results, DOUBLE, at.index)])
+        work.builder.call(total.ir, [pointers[0], at.length.ir, work.offset(results, DOUBLE, at.number)])
 
     _emit_work(module, 1, span)
 

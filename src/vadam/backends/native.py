@@ -23,7 +23,9 @@ from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
 from vadam.backends.shards import PLAIN, is_sharded, local, sharded_like
-from vadam.rules.binding import letters_of
+from vadam.rules.binding import letters_of, precision_fields, vector_fields
+
+PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
 
 
 class Native:
@@ -50,14 +52,15 @@ class Native:
     ) -> None:
         """Apply the rule to buckets whose parameters all have a gradient; see ``Plain.update``."""
         native, rest = _split(buckets) if accept is None else ([], buckets)
-        if draw is not None and (rest or not draw.keeps_means):
+        if draw is not None and not draw.keeps_means:
             draw.restore()
         for alike in _by_kernel(native, curvatures, {} if draw is None else draw.held):
             self._update(alike, grads, curvatures, draw, scale)
+        if rest:
+            other = None if draw is None else draw.other
+            self._plain.update(rest, grads, curvatures, draw=other, scale=scale, accept=accept)
         if draw is not None:
             draw.restore()  # parameters without a gradient
-        if rest:
-            self._plain.update(rest, grads, curvatures, scale=scale, accept=accept)
 
     def _update(
         self, buckets: list[Bucket], grads: Grads, curvatures: Grads, draw: NativeDraw | None, scale: Grads | None
@@ -73,8 +76,8 @@ class Native:
         table.add([grads[p] for p in params])
         if has_curvature:
             table.add([curvatures[p] for p in params])
-        for field in zip(*(bucket.vectors() for bucket in buckets), strict=True):
-            table.add([x for tensors in field for x in tensors], written=True)
+        for name in vector_fields(rule):
+            table.add([state[name] for bucket in buckets for state in bucket.states], written=True)
         for bucket in buckets:
             numbers = _numbers(bucket, rule.update)
             if has_curvature:
@@ -95,9 +98,9 @@ class Native:
         table.add_numbers([[]] * len(tensors))
         return table.norms()
 
-    def precision(self, bucket: Bucket, mu: Tensor) -> Tensor:
+    def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
-        return self._plain.precision(bucket, mu)
+        return self._plain.precision(bucket)
 
 
 class NativeDraw:
@@ -114,7 +117,7 @@ class NativeDraw:
         other: PlainDraw | None,
     ) -> None:
         self.buckets = buckets
-        self._native, self._noise, self._sign, self.keeps_means, self._other = native, noise, sign, keep_mean, other
+        self._native, self._noise, self._sign, self.keeps_means, self.other = native, noise, sign, keep_mean, other
         self._params = [p for bucket in native for p in bucket.params]
         self._perturbed = False
         self.held: dict[Tensor, Tensor] = {}  # the means of parameters that hold the sample, as they lie in memory
@@ -125,8 +128,8 @@ class NativeDraw:
             means = _empty_like(self._params) if self.keeps_means else []
             self._shift(self._params, self._sign, means)
             self._perturbed, self.held = True, dict(zip(self._params, means, strict=False))
-        if self._other is not None:
-            self._other.perturb()
+        if self.other is not None:
+            self.other.perturb()
 
     def restore(self, *, put_aside: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
@@ -135,8 +138,8 @@ class NativeDraw:
         elif self._perturbed and not self.keeps_means:
             self._shift(self._params, -self._sign)
         self._perturbed, self.held = False, {}
-        if self._other is not None:
-            self._other.restore(put_aside=put_aside)
+        if self.other is not None:
+            self.other.restore(put_aside=put_aside)
 
     def mean_of(self, p: Tensor) -> Tensor | None:
         """Return the mean of a parameter, None if it holds it."""
@@ -146,7 +149,7 @@ class NativeDraw:
             copies = [local(q.detach()).clone() for q in self._params]
             self._shift(copies, -self._sign)
             return sharded_like(p, next(copy for q, copy in zip(self._params, copies, strict=True) if q is p))
-        return None if self._other is None else self._other.mean_of(p)
+        return None if self.other is None else self.other.mean_of(p)
 
     def take_means(self, params: list[Tensor]) -> list[Tensor] | None:
         """Return the means of parameters that an update is going to overwrite, None if they hold their means."""
@@ -156,7 +159,7 @@ class NativeDraw:
 
     def products(self, grads: Grads) -> Grads:
         """Return ĝ∘ε/σ of every parameter that has a gradient."""
-        h: Grads = {} if self._other is None else self._other.products(grads)
+        h: Grads = {} if self.other is None else self.other.products(grads)
         if any(p in grads for p in self._params):
             results = _empty_like(self._params)
             given = [grads[p] if p in grads else torch.zeros_like(p) for p in self._params]
@@ -169,7 +172,7 @@ class NativeDraw:
         eps = _empty_like(self._params)
         self._run(kernels.noise, [(eps, True)], self._sign)
         of_native = {p: sharded_like(p, x) for p, x in zip(self._params, eps, strict=True)}
-        return of_native | ({} if self._other is None else self._other.noise())
+        return of_native | ({} if self.other is None else self.other.noise())
 
     def _shift(self, vectors: list[Tensor], sign: float, means: Sequence[Tensor] = ()) -> None:
         """Add ± the deviation to the parameters, or to copies of them; write the means if there is room for them."""
@@ -185,8 +188,8 @@ class NativeDraw:
             table = Table(params, first_stream=first)
             for tensors, written in vectors:
                 table.add(tensors[part], written=written)
-            for field in zip(*(bucket.vectors() for bucket in alike), strict=True):
-                table.add([x for tensors in field for x in tensors])
+            for name in precision_fields(alike[0].rule):
+                table.add([state[name] for bucket in alike for state in bucket.states])
             for bucket in alike:
                 numbers = [
                     *_numbers(bucket, bucket.rule.precision),
@@ -289,7 +292,8 @@ def is_dense(x: Tensor) -> bool:
 
 def _split(buckets: list[Bucket]) -> tuple[list[Bucket], list[Bucket]]:
     """Return the buckets that native loops can take, and the others; all are others where parameters overlap in memory."""
-    native, rest = [], []
+    native: list[Bucket] = []
+    rest: list[Bucket] = []
     for bucket in buckets:
         fits = bucket.dtype is torch.float32 and kernels.is_arithmetic(bucket.rule)
         fits = fits and all(_address(p, local(p)) is not None for p in bucket.params)
@@ -315,13 +319,27 @@ def _numbers(bucket: Bucket, function: Any) -> list[float]:
 
 
 def _empty_like(params: Sequence[Tensor]) -> list[Tensor]:
-    """Return uninitialised tensors with the layout of this rank's parameters, cut from one piece of memory."""
+    """Return uninitialised tensors with the layout of this rank's parameters, cut from pieces of memory.
+
+    Large pieces would be new memory of the system every time, at the cost of a page fault for every page.
+    """
     tensors = [local(p) for p in params]
-    flat = torch.empty(sum(x.numel() for x in tensors), dtype=torch.float32, device="cpu")
-    return [
-        part.as_strided(x.shape, x.stride()) if not x.is_contiguous() else part.view(x.shape)
-        for x, part in zip(tensors, flat.split([x.numel() for x in tensors]), strict=True)
-    ]
+    empty: list[Tensor] = []
+    for piece in _pieces([x.numel() for x in tensors]):
+        flat = torch.empty(sum(piece), dtype=torch.float32, device="cpu")
+        for part in flat.split(piece):
+            like = tensors[len(empty)]
+            empty.append(part.view(like.shape) if like.is_contiguous() else part.as_strided(like.shape, like.stride()))
+    return empty
+
+
+def _pieces(sizes: list[int]) -> list[list[int]]:
+    pieces: list[list[int]] = []
+    for size in sizes:
+        if not pieces or sum(pieces[-1]) + size > PIECE:
+            pieces.append([])
+        pieces[-1].append(size)
+    return pieces
 
 
 def _wrong_size(x: Tensor, like: Tensor) -> str:

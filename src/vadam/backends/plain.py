@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -21,49 +21,51 @@ from torch import Tensor
 from vadam.backends.bucket import Bucket
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.shards import whole
-from vadam.rules.binding import Letters, call, scope
+from vadam.rules.binding import Letters, call, precision_fields, scope, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
 
 Grads = dict[Tensor, Tensor]
+Vectors = dict[str, Any]
 Scalars = dict[str, Any]
 Values = tuple[list[Tensor], Scalars]
 
 
-def perturbed(rule: ModuleType, vectors: Sequence[Tensor], scalars: Scalars, letters: Letters, sign: float) -> Values:
-    """Return θ = μ ± ε/√(precision + extra) of the vectors μ, state, ε."""
-    *state_vectors, eps = vectors
-    mu, state = state_vectors[0], _state(rule, state_vectors, scalars)
+def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, sign: float) -> Values:
+    """Return θ = μ ± ε/√(precision + extra)."""
+    state = SimpleNamespace(**vectors, **scalars)
+    eps = state.eps if isinstance(sign, float) and sign == 1 else sign * state.eps
     if hasattr(rule, "deviation"):
-        return [mu + sign * call(rule.deviation, state, eps, letters=letters)], {}
-    precision = call(rule.precision, state, letters=letters) + letters.get("sampling_precision", 0.0)
-    return [mu + sign * eps * precision.rsqrt()], {}
+        return [state.mu + call(rule.deviation, state, eps, letters=letters)], {}
+    return [torch.addcmul(state.mu, eps, sampling_precision(rule, state, letters).rsqrt())], {}
 
 
-def updated(
-    rule: ModuleType, vectors: Sequence[Any], scalars: Scalars, letters: Letters, accept: Tensor | None
-) -> Values:
-    """Return the new mean and state of the vectors μ, state, ĝ, ĥ (None for ĝ∘ĝ); where ``accept`` is False, the old ones."""
-    *state_vectors, g, h = vectors
-    new = call(rule.update, _state(rule, state_vectors, scalars), g, g * g if h is None else h, letters=letters)
-    values = [getattr(new, name) for name in rule.State._fields if name not in scalars]
-    if accept is not None:
-        values = [torch.where(accept, value, old) for value, old in zip(values, state_vectors, strict=True)]
+def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, accept: Tensor | None) -> Values:
+    """Return the new mean and state; where ``accept`` is False, the old ones. No ĥ stands for ĝ∘ĝ."""
+    fields = [name for name in rule.State._fields if name not in scalars]
+    old = [vectors[name] for name in fields]
+    g, h = vectors["g"], vectors.get("h")
+    state = rule.State(**dict(zip(fields, old, strict=True)), **scalars)
+    new = call(rule.update, state, g, g * g if h is None else h, letters=letters)
+    values = [getattr(new, name) for name in fields]
+    if accept is not None and scope(rule) == "weight":
+        values = list(torch.where(accept, torch.cat(values), torch.cat(old)).split(g.numel()))
+    elif accept is not None:
+        values = [torch.where(accept, value, before) for value, before in zip(values, old, strict=True)]
     return values, {name: getattr(new, name) for name in scalars}
 
 
-def _state(rule: ModuleType, vectors: Sequence[Tensor], scalars: Scalars) -> Any:
-    names = [name for name in rule.State._fields if name not in scalars]
-    return rule.State(**dict(zip(names, vectors, strict=True)), **scalars)
+def sampling_precision(rule: ModuleType, state: Any, letters: Letters) -> Tensor:
+    """Return the precision of the sampled weights: that of the posterior, and the extra one for sampling only."""
+    precision, extra = call(rule.precision, state, letters=letters), letters["sampling_precision"]
+    return precision if isinstance(extra, float) and not extra else precision + extra
 
 
-def curvature_vector(bucket: Bucket, curvatures: Grads, scale: Grads | None) -> Tensor | None:
-    """Return ĥ of a bucket times the factors of its parameters, None where no curvature is given."""
-    if bucket.params[0] not in curvatures:
-        return None
+def curvature_vector(bucket: Bucket, curvatures: Grads, scale: Grads | None) -> Tensor:
+    """Return ĥ of a bucket times the factors of its parameters."""
     if scope(bucket.rule) == "model":
         return curvatures[bucket.params[0]]
-    h = bucket.gather([curvatures[p] for p in bucket.params])
+    (h,) = bucket.gather([curvatures[p] for p in bucket.params])
     if scale is None:
         return h
     factors = [scale[p].to(h.dtype).expand(n) for p, n in zip(bucket.params, bucket.sizes, strict=True)]
@@ -92,34 +94,48 @@ class Plain:
         ``draw``: the sample that the parameters may still hold. ``scale``: a factor of each parameter's curvature, on the device.
         ``accept``: a flag on the device; where it is False no vector changes.
         """
-        if draw is not None:
-            draw.restore()
         for bucket in buckets:
-            mu = bucket.gather(bucket.params)
-            g = bucket.gather([grads[p] for p in bucket.params])
-            h = curvature_vector(bucket, curvatures, scale)
-            states = bucket.vectors()
-            vectors = [mu, *(bucket.gather_state(tensors) for tensors in states), g, h]
-            new, scalars = self._in_parts(updated, bucket, vectors, 1 + len(states), accept)
-            for vector, tensors in zip(new, [bucket.params, *states], strict=True):
-                bucket.scatter(vector, tensors)
+            names = vector_fields(bucket.rule)
+            slots = {name: bucket.field(name) for name in names} | {"g": [grads[p] for p in bucket.params]}
+            mean = None if draw is None else draw.mean_vector(bucket)
+            if mean is None:
+                slots["mu"] = bucket.params
+            has_curvature = bucket.params[0] in curvatures
+            if has_curvature and scale is None and scope(bucket.rule) != "model":
+                slots["h"] = [curvatures[p] for p in bucket.params]
+            vectors: Vectors = dict(zip(slots, bucket.gather(*slots.values()), strict=True))
+            vectors.setdefault("mu", mean)
+            if has_curvature and "h" not in vectors:
+                vectors["h"] = curvature_vector(bucket, curvatures, scale)
+            here = accept if accept is None or accept.device == bucket.device else accept.to(bucket.device)
+            new, scalars = self._in_parts(updated, bucket, vectors, ["mu", *names], here)
+            bucket.scatter(new, bucket.params, *[slots[name] for name in names])
             bucket.set_scalars(scalars)
+            if draw is not None:
+                draw.forget(bucket)
+        if draw is not None:
+            draw.restore()  # parameters without a gradient
 
     def norms(self, tensors: Sequence[Tensor]) -> Tensor:
         """Return the norm of each of some tensors on one device, in the widest of their dtypes and at least in float32."""
         dtype = torch.float64 if any(x.dtype is torch.float64 for x in tensors) else torch.float32
         return torch.stack([whole(norm) for norm in torch._foreach_norm(list(tensors), 2, dtype)])
 
-    def precision(self, bucket: Bucket, mu: Tensor) -> Tensor:
+    def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
-        vectors = [mu, *(bucket.gather_state(tensors) for tensors in bucket.vectors())]
-        return call(bucket.rule.precision, _state(bucket.rule, vectors, bucket.scalars()), letters=bucket.letters)
+        state = SimpleNamespace(**self.precision_vectors(bucket), **bucket.scalars())
+        return call(bucket.rule.precision, state, letters=bucket.letters)
 
-    def sample(self, bucket: Bucket, mu: Tensor, noise: NoiseSource, index: int, sign: float) -> Tensor:
-        """Return μ ± ε/√(precision + extra); a vector of several chunks is overwritten."""
+    def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
+        """Gather the vectors that the precision depends on; further lists of tensors come under their numbers."""
+        names = precision_fields(bucket.rule)
+        own = [bucket.params if name == "mu" else bucket.field(name) for name in names]
+        return dict(zip([*names, *map(str, range(len(slots)))], bucket.gather(*own, *slots), strict=True))
+
+    def sample(self, bucket: Bucket, vectors: Vectors, noise: NoiseSource, index: int, sign: float) -> Tensor:
+        """Return μ ± ε/√(precision + extra); a mean of several chunks is overwritten."""
         normal = noise.normal(index, bucket.device, bucket.dtype)
-        vectors = [mu, *(bucket.gather_state(tensors) for tensors in bucket.vectors())]
-        return self._in_parts(perturbed, bucket, vectors, 1, sign, normal=normal)[0][0]
+        return self._in_parts(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
 
     def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
         """Compute one part of a bucket. Another backend may compile the function."""
@@ -129,16 +145,16 @@ class Plain:
         self,
         function: Callable[..., Values],
         bucket: Bucket,
-        vectors: list[Any],
-        results: int,
+        vectors: Vectors,
+        results: list[str],
         argument: Any,
         normal: Normal | None = None,
     ) -> Values:
-        """Compute new values of the first vectors: at once, or on a CPU chunk by chunk in their place."""
+        """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
 
-        def evaluate(parts: list[Any]) -> Values:
-            noise = [] if normal is None else [normal(parts[0].numel()).view_as(parts[0])]
-            return self.evaluate(function, bucket.rule, [*parts, *noise], bucket.scalars(), bucket.letters, argument)
+        def evaluate(parts: Vectors) -> Values:
+            noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
+            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), bucket.letters, argument)
 
         size = bucket.size
         if bucket.device.type != "cpu" or scope(bucket.rule) != "weight" or size <= CHUNK:
@@ -147,10 +163,10 @@ class Plain:
         rest = size - size % CHUNK
         scalars: Scalars = {}
         for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size]):
-            parts = [None if x is None else x[start:end] for x in vectors]
+            parts = {name: x[start:end] for name, x in vectors.items()}
             new, scalars = evaluate(parts)
-            torch._foreach_copy_(parts[:results], new)
-        return vectors[:results], scalars
+            torch._foreach_copy_([parts[name] for name in results], new)
+        return [vectors[name] for name in results], scalars
 
 
 class PlainDraw:
@@ -161,71 +177,101 @@ class PlainDraw:
     ) -> None:
         self.buckets = buckets
         self._backend, self._noise, self._sign, self._keep_mean = backend, noise, sign, keep_mean
-        self._means: list[Tensor | None] = []  # of the buckets that hold the sample; None where it is drawn again
+        self._means: dict[int, Tensor | None] = {}  # of the buckets that hold the sample; None where it is drawn again
         self._samples: list[Tensor] = []  # of all buckets, while it is put aside
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""
         for i, bucket in enumerate(self.buckets):
-            mu = bucket.gather(bucket.params)
+            vectors = self._vectors(bucket)
+            mu = vectors["mu"]
             keep = self._keep_mean or bucket.dtype != bucket.params[0].dtype  # half precision would not come back
             overwritten = bucket.is_view(mu) or bucket.size > CHUNK
             mean = None if not keep else mu.clone() if overwritten else mu
-            theta = self._samples[i] if self._samples else self._backend.sample(bucket, mu, self._noise, i, self._sign)
-            self._means.append(mean)
-            bucket.scatter(theta, bucket.params)
+            put_aside = self._samples[i] if self._samples else None
+            theta = (
+                self._backend.sample(bucket, vectors, self._noise, i, self._sign) if put_aside is None else put_aside
+            )
+            self._means[i] = mean
+            bucket.scatter([theta], bucket.params)
         self._samples = []
 
     def restore(self, *, put_aside: bool = False) -> None:
         """Let the parameters hold the means again; interrupted, it can be called again."""
         if put_aside and not self._samples:
-            self._samples = [bucket.gather(bucket.params).clone() for bucket in self.buckets]
+            self._samples = [bucket.gather(bucket.params)[0].clone() for bucket in self.buckets]
         while self._means:  # the last bucket first: parameters may share their memory
-            i = len(self._means) - 1
-            mean = self._mean(i)
-            self.buckets[i].scatter(mean, self.buckets[i].params)
-            self._means.pop()
+            i = max(self._means)
+            self.buckets[i].scatter([self._mean(i)], self.buckets[i].params)
+            del self._means[i]
 
     def mean_of(self, p: Tensor) -> Tensor | None:
         """Return the mean of a parameter, None if it holds it."""
-        for i, bucket in enumerate(self.buckets[: len(self._means)]):
-            if any(p is q for q in bucket.params):
+        for i, bucket in enumerate(self.buckets):
+            if i in self._means and any(p is q for q in bucket.params):
                 copies = [torch.empty_like(q) for q in bucket.params]
-                bucket.scatter(self._mean(i), copies)
+                bucket.scatter([self._mean(i)], copies)
                 return next(copy for q, copy in zip(bucket.params, copies, strict=True) if q is p)
         return None
 
+    def mean_vector(self, bucket: Bucket) -> Tensor | None:
+        """Return the means of a bucket that an update is going to overwrite; None if it holds them."""
+        i = self._index(bucket)
+        if i is None:
+            self.restore()  # in other buckets, if at all
+        return None if i is None else self._mean(i)
+
+    def forget(self, bucket: Bucket) -> None:
+        """Do not restore a bucket that an update has overwritten."""
+        i = self._index(bucket)
+        if i is not None:
+            del self._means[i]
+
     def products(self, grads: Grads) -> Grads:
         """Return ĝ∘ε/σ of every parameter that has a gradient."""
-
-        def of(bucket: Bucket, deviation: Tensor, precision: Tensor) -> Tensor:
+        h: Grads = {}
+        for i, bucket in enumerate(self.buckets):
             g = [grads[p] if p in grads else torch.zeros_like(p) for p in bucket.params]
-            return bucket.gather(g) * deviation * precision
-
-        return {p: h for p, h in self._of_each(of).items() if p in grads}
+            deviation, precision, vector = self._deviation(i, g)
+            h |= dict(zip(bucket.params, bucket.split(vector * deviation * precision), strict=True))
+        return {p: x for p, x in h.items() if p in grads}
 
     def noise(self) -> Grads:
         """Return ε of every parameter."""
-        return self._of_each(lambda bucket, deviation, precision: deviation * precision.sqrt())
-
-    def _of_each(self, function: Callable[[Bucket, Tensor, Tensor], Tensor]) -> Grads:
-        """Return a function of the deviation θ − μ and the precision of the sample, for each parameter."""
-        values: Grads = {}
+        noise: Grads = {}
         for i, bucket in enumerate(self.buckets):
-            deviation = self._deviation(i)
-            precision = self._backend.precision(bucket, deviation) + bucket.letters.get("sampling_precision", 0.0)
-            targets = [torch.empty_like(p, dtype=bucket.dtype) for p in bucket.params]
-            bucket.scatter(function(bucket, deviation, precision), targets)
-            values |= dict(zip(bucket.params, targets, strict=True))
-        return values
+            deviation, precision = self._deviation(i)
+            noise |= dict(zip(bucket.params, bucket.split(deviation * precision.sqrt()), strict=True))
+        return noise
 
-    def _deviation(self, i: int) -> Tensor:
-        held = self.buckets[i].gather(self.buckets[i].params)
-        return self._samples[i] - held if self._samples else held - self._mean(i)
+    def _index(self, bucket: Bucket) -> int | None:
+        """Return the number of the bucket with the same parameters, if it holds the sample."""
+        for i in self._means:
+            own = self.buckets[i].params
+            if len(own) == len(bucket.params) and all(p is q for p, q in zip(own, bucket.params, strict=True)):
+                return i
+        return None
+
+    def _vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
+        """Gather the mean or sample that the parameters hold, and what the precision depends on."""
+        vectors = self._backend.precision_vectors(bucket, *slots, bucket.params)
+        vectors["mu"] = vectors.pop(str(len(slots)))
+        return vectors
+
+    def _deviation(self, i: int, *slots: Sequence[Tensor]) -> list[Tensor]:
+        """Return θ − μ and the precision of a bucket, whichever of θ and μ it holds, and further tensors as vectors."""
+        bucket = self.buckets[i]
+        vectors = self._vectors(bucket, *slots)
+        held, further = vectors["mu"], [vectors.pop(str(k)) for k in range(len(slots))]
+        deviation = self._samples[i] - held if self._samples else held - self._mean(i)
+        state = SimpleNamespace(**vectors, **bucket.scalars())
+        return [deviation, sampling_precision(bucket.rule, state, bucket.letters), *further]
 
     def _mean(self, i: int) -> Tensor:
         """Return the mean of a bucket that holds the sample, drawing the noise again if it was not kept."""
         mean, bucket = self._means[i], self.buckets[i]
         if mean is None:
-            mean = self._backend.sample(bucket, bucket.gather(bucket.params).clone(), self._noise, i, -self._sign)
+            vectors = self._vectors(bucket)
+            vectors["mu"] = vectors["mu"].clone()
+            mean = self._backend.sample(bucket, vectors, self._noise, i, -self._sign)
         return mean

@@ -18,7 +18,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.optim import checks, nonfinite
 from vadam.optim.attach import Attachment, in_backward
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of
-from vadam.optim.estimate import Estimate, Norms, gradients, mean_of_losses
+from vadam.optim.estimate import Estimate, gradients, mean_of_losses
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.nonfinite import Check, PendingCheck
 from vadam.optim.rule_optimizer import Group, RuleOptimizer
@@ -42,6 +42,10 @@ class VariationalOptimizer(RuleOptimizer):
     handles_overflow: bool = True
 
     _attachment: Attachment | None
+    _block: weakref.ref[SampledParams] | None  # of sampled_params()
+    _unpaired: NoiseSource | None  # of an antithetic pair's first half
+    _base: Grads  # gradients that were there before a closure with several samples
+    _from_loop: bool  # True if an attached model's forward opened a sample of this step
 
     def __init__(
         self,
@@ -119,10 +123,11 @@ class VariationalOptimizer(RuleOptimizer):
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
             elif self._weights.paused is not None:
                 self._count(self._weights.paused, Owner.LOOP, settled=True, last=True)
-            overflow = self._unscale()
-            grads = gradients(self._trained())
-            if overflow is True:
+            overflow: Tensor | None = getattr(self, "found_inf", None)
+            if overflow is not None and overflow.is_cpu and bool(overflow):
                 return self._skip()
+            self._unscale()
+            grads = gradients(self._trained())
             if not grads:
                 raise RuntimeError("step() without a gradient: call backward() first")
             if not self._estimate.count and self._is_checkpoint_probe(grads):
@@ -274,7 +279,7 @@ class VariationalOptimizer(RuleOptimizer):
         if self._weights.sample is None:
             return
         if self.records_curvature:
-            self._weights.sample.norms = self._norms(gradients(self._trained()))
+            (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
         if self._weights.owner is Owner.LOOP and self.samples > 1:
             self._close_sample()
 
@@ -351,32 +356,27 @@ class VariationalOptimizer(RuleOptimizer):
     def _reset_step(self) -> None:
         """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
         self._weights.release()
-        self._block: weakref.ref[SampledParams] | None = None
-        self._unpaired: NoiseSource | None = None  # of an antithetic pair's first half
-        self._base: Grads = {}  # gradients that were there before a closure with several samples
-        self._from_loop = False  # True if an attached model's forward opened a sample of this step
+        self._block, self._unpaired, self._base, self._from_loop = None, None, {}, False
         self._estimate.reset()
 
     # The update --------------------------------------------------------------------------------------------------------------
 
     def _update(self, g: Grads, overflow: Tensor | None = None) -> None:
         """Update by the estimates of this step."""
-        norms = self._norms(g)
-        h, scale = self._curvatures_of_step(g, norms)
+        implied = self.supports_deterministic and not self._estimate.has_curvatures  # ĥ = ĝ∘ĝ
+        h = {} if implied or not self._estimate.count else self._estimate.curvatures(g)
         self._refuse_missing(g, h)
-        self._update_by(g, h, norms, scale, overflow)
+        self._update_by(g, h, overflow)
 
-    def _update_by(
-        self, g: Grads, h: Grads, norms: Norms, scale: Norms | None = None, overflow: Tensor | None = None
-    ) -> None:
+    def _update_by(self, g: Grads, h: Grads, overflow: Tensor | None = None) -> None:
         """Check ĝ and ĥ, then apply the rule. On an error nothing has changed."""
         self._settle()
-        tests = [Check("gradient", norms)]
-        if not self.supports_deterministic:  # otherwise ĥ = ĝ∘ĝ, and the norm of ĝ says it all
-            tests.append(Check("curvature", self._norms(h)))
+        norms = self._norms(g) if self.supports_deterministic else self._norms(g, h)  # of ĝ∘ĝ that of ĝ says it all
+        scale = self._estimate.scale(norms[0])
+        tests = [Check(kind, of) for kind, of in zip(("gradient", "curvature"), norms, strict=False)]
         bound = nonfinite.bound_of(self.param_groups)
-        if all(norm.is_cpu for test in tests for norm in test.norms.values()):
-            bad = next(filter(None, (nonfinite.first_bad(test, bound) for test in tests)), None)
+        if all(values.is_cpu for test in tests for _, values in test.norms.vectors):
+            bad = nonfinite.first_bad(tests, bound)
             if bad is not None:
                 self._refuse(*bad)
             else:
@@ -391,13 +391,6 @@ class VariationalOptimizer(RuleOptimizer):
         with Uninterrupted():
             draw = None if last is None else last.draw
             self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
-
-    def _curvatures_of_step(self, g: Grads, norms: Grads) -> tuple[Grads, Grads | None]:
-        """Return ĥ and its factors, without those that are ĝ∘ĝ if they have not been computed yet."""
-        implied = self.supports_deterministic and not self._estimate.has_curvatures
-        if implied or not self._estimate.count:
-            return {}, None
-        return self._estimate.curvatures(g, norms)
 
     def _refuse_missing(self, g: Grads, h: Grads) -> None:
         if self.supports_deterministic or scope(self.rule) == "model":
@@ -448,18 +441,15 @@ class VariationalOptimizer(RuleOptimizer):
         """True if GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
         return self.handles_overflow and (self._weights.owner is Owner.LOOP or self._estimate.count > 0)
 
-    def _unscale(self) -> Tensor | bool | None:
-        """Undo the loss scaling that GradScaler has left to us; return its flag of an overflow, read if it is on the CPU."""
-        found, scale = getattr(self, "found_inf", None), getattr(self, "grad_scale", None)
-        if found is not None and found.is_cpu and bool(found):
-            return True
+    def _unscale(self) -> None:
+        """Undo the loss scaling that GradScaler has left to us."""
+        scale = getattr(self, "grad_scale", None)
         if scale is not None:
             params = self._trained()
             self._estimate.expect_scaling(params)
             for device in {p.device for p in params if p.grad is not None}:
                 grads = [p.grad for p in params if p.grad is not None and p.device == device]
                 torch._foreach_div_(grads, scale.to(device))
-        return None if found is None or found.is_cpu else found
 
     def _is_checkpoint_probe(self, grads: Grads) -> bool:
         """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""

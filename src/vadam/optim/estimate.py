@@ -16,8 +16,16 @@ from torch import Tensor
 
 from vadam.optim.sample import GradientMarks, Grads, Sample
 
-Norms = dict[Tensor, Tensor]
-"""The norm of a tensor of each parameter, on its device."""
+
+class Norms:
+    """The norms of the gradients or curvatures of some parameters: a vector on each device."""
+
+    def __init__(self, vectors: list[tuple[list[Tensor], Tensor]]) -> None:
+        self.vectors = vectors
+
+    def by_param(self) -> Grads:
+        """Return the norm of each parameter."""
+        return {p: norm for params, values in self.vectors for p, norm in zip(params, values.unbind(), strict=True)}
 
 
 class Estimator(Protocol):
@@ -26,7 +34,7 @@ class Estimator(Protocol):
     curvature_degree: ClassVar[int]
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads: ...
-    def _norms(self, tensors: Grads) -> Norms: ...
+    def _norms(self, *kinds: Grads) -> list[Norms]: ...
 
 
 class Estimate:
@@ -63,7 +71,7 @@ class Estimate:
         if self._h is None:
             self._h = self._optimizer._curvatures(self.last, self._stashed)
         elif self._before is not None:
-            recorded = self._rescaled(self._h, self._before, self._optimizer._norms(self._stashed))
+            recorded = self._rescaled(self._h, self._before, self._optimizer._norms(self._stashed)[0])
             self._h = self._optimizer._curvatures(self.last, self._stashed) | recorded
             self._before = None
         for p in params:
@@ -99,7 +107,7 @@ class Estimate:
                 h |= (
                     captured
                     if sample.norms is None
-                    else self._rescaled(captured, sample.norms, self._optimizer._norms(g))
+                    else self._rescaled(captured, sample.norms, self._optimizer._norms(g)[0])
                 )
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             self._means = _running_mean(self._stashed, g, self.count)
@@ -114,31 +122,39 @@ class Estimate:
     def expect_scaling(self, params: list[Tensor]) -> None:
         """Remember the norms before somebody may scale the gradients."""
         if self._h is not None and self._before is None:
-            self._before = self._optimizer._norms(gradients(params))
+            (self._before,) = self._optimizer._norms(gradients(params))
 
-    def curvatures(self, g: Grads, norms: Norms) -> tuple[Grads, Norms | None]:
-        """Return ĥ for the gradient as it is now, whose norms are given, and a factor of each ĥ, None for 1."""
+    def curvatures(self, g: Grads) -> Grads:
+        """Return ĥ for the gradient as it is now, up to the factors of ``scale``."""
         assert self.last is not None
-        if self._h is None:
-            return self._optimizer._curvatures(self.last, g), None
-        return self._h, None if self._before is None else self._factors(self._h, self._before, norms)
+        return self._optimizer._curvatures(self.last, g) if self._h is None else self._h
+
+    def scale(self, norms: Norms) -> Grads | None:
+        """Return a factor of each ĥ, given the norms of the gradient as it is now; None for 1."""
+        return None if self._h is None or self._before is None else self._factors(self._h, self._before, norms)
 
     def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
         factors = self._factors(h, before, now)
         return h if factors is None else {p: x * factors[p].to(x.dtype) for p, x in h.items()}
 
-    def _factors(self, h: Grads, before: Norms, now: Norms) -> Norms | None:
+    def _factors(self, h: Grads, before: Norms, now: Norms) -> Grads | None:
         """Return (now/before)^degree for each parameter, 1 where a norm is unknown or zero; None if nothing was scaled."""
-        known = [p for p in h if p in before and p in now]
-        if not known:
-            return None
-        old, new = torch.stack([before[p] for p in known]), torch.stack([now[p] for p in known])
-        if old.is_cpu and torch.equal(old, new):
-            return None
-        factors = dict(
-            zip(known, torch.where(old > 0, new / old, 1.0).pow(self._optimizer.curvature_degree).unbind(), strict=True)
-        )
-        return {p: factors[p] if p in factors else torch.ones((), device=h[p].device) for p in h}
+        old, new = before.by_param(), now.by_param()
+        factors: Grads = {}
+        scaled = False
+        for params in _by_device([p for p in h if p in old and p in new]):
+            a, b = torch.stack([old[p] for p in params]), torch.stack([new[p] for p in params])
+            scaled = scaled or not a.is_cpu or not torch.equal(a, b)
+            ratio = torch.where(a > 0, b / a, torch.ones_like(a)).pow(self._optimizer.curvature_degree)
+            factors |= dict(zip(params, ratio.unbind(), strict=True))
+        return {p: factors[p] if p in factors else x.new_ones(()) for p, x in h.items()} if scaled else None
+
+
+def _by_device(params: list[Tensor]) -> list[list[Tensor]]:
+    alike: dict[torch.device, list[Tensor]] = {}
+    for p in params:
+        alike.setdefault(p.device, []).append(p)
+    return list(alike.values())
 
 
 def gradients(params: list[Tensor]) -> Grads:

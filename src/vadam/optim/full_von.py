@@ -89,9 +89,10 @@ class FullVON(SecondOrder):
 
     def _bucket(self) -> Bucket:
         """Return all sampled weights as one bucket."""
-        *_, bucket = self._buckets(self._sampled()) or [None]
-        if bucket is None or bucket.rule is not self.rule:
+        buckets = self._buckets(self._sampled())
+        if not buckets:
             raise RuntimeError("FullVON has no weights to sample: all of them are frozen or deterministic")
+        (bucket,) = buckets
         if len(bucket.states[0]["S"]) != bucket.size:
             raise RuntimeError(
                 f"FullVON has learned the covariance of {len(bucket.states[0]['S'])} weights, but now there are {bucket.size}: its "
@@ -134,7 +135,7 @@ class FullVON(SecondOrder):
         mean = torch.cat([mean_of(self, p).flatten() for p in bucket.params])
         return FullGaussian(
             mean,
-            self._backend.precision(bucket, mean),
+            self._backend.precision(bucket),
             {name[p]: p.shape for p in bucket.params},
             point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in set(bucket.params)},
             prior_precision={name[p]: g["prior_precision"] for g, p in self._grouped() if p in set(bucket.params)},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from types import ModuleType
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
@@ -15,7 +15,7 @@ from vadam.optim.rule_optimizer import Group
 class NewtonOptimizer(VariationalOptimizer):
     """The arguments of VON and VOGN, and the choice of their rule."""
 
-    rule: ClassVar[ModuleType] = rules.von
+    rule = rules.von
 
     def __init__(
         self,

@@ -28,30 +28,30 @@ def limit(num_data: float, dtype: torch.dtype) -> float:
     return math.sqrt(torch.finfo(dtype).max / (1e6 * max(1.0, num_data)))
 
 
-def first_bad(check: Check, bound: float) -> tuple[str, Tensor] | None:
+def first_bad(checks: list[Check], bound: float) -> tuple[str, Tensor] | None:
     """Return kind and parameter of the first norm on the CPU that is not below the bound."""
-    if not check.norms:
-        return None
-    values = torch.stack(list(check.norms.values()))
-    fine = values < bound
-    if bool(fine.all()):
-        return None
-    return check.kind, list(check.norms)[int(fine.logical_not().nonzero()[0])]
+    for kind, norms in checks:
+        for params, values in norms.vectors:
+            fine = values < bound
+            if not bool(fine.all()):
+                return kind, params[int(fine.logical_not().nonzero()[0])]
+    return None
 
 
 class PendingCheck:
     """The flags of a step on their way to the host, and the scalars of the state before that step."""
 
     def __init__(self, checks: list[Check], bound: float, overflow: Tensor | None, buckets: list[Bucket]) -> None:
-        self._params = [(check.kind, p) for check in checks for p in check.norms]
-        device = next(norm.device for check in checks for norm in check.norms.values() if norm.device.type != "cpu")
-        norms = [norm.to(device) for check in checks for norm in check.norms.values()]
-        flags = torch.stack(norms) < bound
-        found = (
-            torch.zeros(1, dtype=torch.bool, device=device) if overflow is None else overflow.to(device).reshape(1) > 0
-        )
-        self.accept = flags.all() & ~found.any()
-        self._flags = _Fetched(torch.cat([flags, found]))
+        vectors = [(kind, params, values < bound) for kind, norms in checks for params, values in norms.vectors]
+        self._params = [(kind, p) for kind, params, _ in vectors for p in params]
+        device = next(fine.device for _, _, fine in vectors if not fine.is_cpu)
+        flags = [fine if fine.device == device else fine.to(device) for _, _, fine in vectors]
+        self._may_overflow = overflow is not None
+        if overflow is not None:
+            flags.append(overflow.reshape(1) == 0)
+        joined = flags[0] if len(flags) == 1 else torch.cat(flags)
+        self.accept = joined.all()
+        self._flags = _Fetched(joined)
         self._scalars = [(bucket, bucket.scalars()) for bucket in buckets]
 
     def settle(self) -> tuple[bool, tuple[str, Tensor] | None]:
@@ -59,8 +59,9 @@ class PendingCheck:
 
         If the step was refused, the scalars of the state become those before it.
         """
-        *fine, overflow = self._flags.values()
-        bad = next((named for named, ok in zip(self._params, fine, strict=True) if not ok), None)
+        fine = self._flags.values()
+        overflow = self._may_overflow and not fine[-1]
+        bad = next((named for named, ok in zip(self._params, fine, strict=False) if not ok), None)
         if overflow or bad is not None:
             for bucket, scalars in self._scalars:
                 bucket.set_scalars(scalars)
@@ -83,8 +84,8 @@ class _Fetched:
         """Return the values; tensors without values, as in fake modes, count as fine."""
         if self._event is not None:
             self._event.synchronize()
-        elif self._values.is_cuda:
-            return [True] * (len(self._values) - 1) + [False]
+        elif self._values.is_cuda or self._values.is_meta:
+            return [True] * len(self._values)
         return [bool(value) for value in self._values.tolist()]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from types import ModuleType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -23,9 +23,9 @@ Group = dict[str, Any]
 class RuleOptimizer(Resumable):
     """A torch optimizer whose parameters are trained by a rule of ``vadam.rules``."""
 
-    rule: ClassVar[ModuleType]
+    rule: ModuleType
     #: True if the rule makes sense for weights that are not sampled, where ĥ = ĝ∘ĝ; otherwise those are trained by Adam.
-    supports_deterministic: ClassVar[bool] = False
+    supports_deterministic: bool = False
 
     backend: str
 
@@ -105,22 +105,24 @@ class RuleOptimizer(Resumable):
     def _precision(self, p: Tensor) -> Tensor:
         """Return the precision of a sampled parameter, in its shape."""
         (bucket,) = self._buckets([p])
-        vector = self._backend.precision(bucket, bucket.gather([p]))
-        result = torch.empty_like(p, dtype=bucket.dtype)
-        bucket.scatter(vector, [result])
-        return result
+        return bucket.split(self._backend.precision(bucket))[0]
 
     @property
     def _backend(self) -> backends.Backend:
         return backends.choose(self.backend)
 
-    def _norms(self, tensors: Grads) -> Norms:
-        """Return the norm of each parameter's gradient or curvature, on its device."""
-        by_device: dict[torch.device, list[Tensor]] = {}
-        for p, x in tensors.items():
-            if x.numel():
-                by_device.setdefault(x.device, []).append(p)
-        norms: Norms = {}
-        for params in by_device.values():
-            norms |= dict(zip(params, self._backend.norms([tensors[p] for p in params]).unbind(), strict=True))
-        return norms
+    def _norms(self, *kinds: Grads) -> list[Norms]:
+        """Return the norms of the parameters' gradients, curvatures, ..., on their devices: one call for all on a device."""
+        by_device: dict[torch.device, list[tuple[int, Tensor, Tensor]]] = {}
+        for kind, tensors in enumerate(kinds):
+            for p, x in tensors.items():
+                if x.numel():
+                    by_device.setdefault(x.device, []).append((kind, p, x))
+        found: list[list[tuple[list[Tensor], Tensor]]] = [[] for _ in kinds]
+        for entries in by_device.values():
+            values = self._backend.norms([x for _, _, x in entries])
+            params = [[p for of, p, _ in entries if of == kind] for kind in range(len(kinds))]
+            for kind, part in enumerate(values.split([len(some) for some in params])):
+                if params[kind]:
+                    found[kind].append((params[kind], part))
+        return [Norms(vectors) for vectors in found]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from torch import Tensor, nn
 
@@ -34,7 +33,7 @@ class VOGN(NewtonOptimizer):
     number.
     """
 
-    rule: ClassVar[ModuleType] = rules.vogn
+    rule = rules.vogn
     records_curvature = True
     _squares: curvature.PerExampleSquares | None = None
 

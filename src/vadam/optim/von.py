@@ -156,7 +156,7 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
                     g[p] += curvatures.score_gradient(centred, eps[p], precision[p]) / len(drawn)
                     h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
             with Uninterrupted():
-                self._update_by(g, h, self._norms(g))
+                self._update_by(g, h)
         finally:
             self._drop_sample()
             self._reset_step()
@@ -175,7 +175,7 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
         for bucket in self._buckets(p for p in self._sampled() if p in g):
             if not bucket.size:
                 continue
-            s = bucket.gather([state["s"] for state in bucket.states])
+            (s,) = bucket.gather(bucket.field("s"))
             found = curvature_vector(bucket, h, scale)
             beta = bucket.letters["beta"]
             letters = {**bucket.letters, "delta": self.backtrack}

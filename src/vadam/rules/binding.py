@@ -8,6 +8,7 @@ from inspect import Parameter, signature
 from types import ModuleType
 from typing import Any, get_type_hints
 
+import torch
 from torch import Tensor
 
 Letters = dict[str, Any]
@@ -40,3 +41,17 @@ def scalar_fields(rule: ModuleType) -> tuple[str, ...]:
 def scope(rule: ModuleType) -> str:
     """Return what a rule must see at once: a "weight" (elementwise), a "tensor" with its shape, or the whole "model"."""
     return getattr(rule, "SCOPE", "weight")
+
+
+@cache
+def precision_fields(rule: ModuleType) -> tuple[str, ...]:
+    """Return the fields of the state that a rule's precision depends on, without the scalars."""
+    used: list[str] = []
+
+    class Recorder:
+        def __getattr__(self, name: str) -> Any:
+            used.append(name)
+            return 1.0 if name in scalar_fields(rule) else torch.ones(1, 1)
+
+    call(rule.precision, Recorder(), letters=dict.fromkeys(letters_of(rule.precision), 1.0))
+    return tuple(name for name in rule.State._fields if name in used and name not in scalar_fields(rule))

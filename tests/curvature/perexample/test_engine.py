@@ -348,10 +348,40 @@ def test_the_model_does_not_keep_the_engine_alive(model, data):
     loss_fn(model(data[0]), data[1]).backward()
 
 
+def hooks_of(model):
+    on_modules = [h for m in model.modules() for h in (*m._forward_hooks.values(), *m._forward_pre_hooks.values())]
+    on_params = [h for p in model.parameters() for h in (p._backward_hooks or {}).values()]
+    return [*on_modules, *on_params, *(h for p in model.parameters() for h in p._post_accumulate_grad_hooks.values())]
+
+
+def test_an_engine_that_is_dropped_takes_its_hooks_along(model, data):
+    engine = PerExampleSquares(model)
+    assert hooks_of(model)
+    loss_fn(model(data[0]), data[1])  # no backward pass
+    loss_fn(model(data[0]), data[1]).backward()
+    del engine
+    assert not hooks_of(model)
+
+
+@pytest.mark.parametrize("finish", [PerExampleSquares.take, lambda engine: None])
+def test_neither_the_engine_nor_the_model_is_part_of_a_reference_cycle(model, data, request, finish):
+    """Both are freed at once, without the garbage collector."""
+    gc.collect()
+    gc.disable()
+    request.addfinalizer(gc.enable)
+    model = copy.deepcopy(model)  # the fixture keeps the other
+    engine = PerExampleSquares(model)
+    loss_fn(model(data[0]), data[1]).backward()
+    finish(engine)
+    gone = [weakref.ref(engine), *map(weakref.ref, engine._followed), weakref.ref(model), weakref.ref(model[0].weight)]
+    del engine, model
+    assert [ref() for ref in gone] == [None] * len(gone)
+
+
 def test_remove_leaves_the_model_as_it_was(model, data):
     engine = PerExampleSquares(model)
     engine.remove()
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+    assert not hooks_of(model)
     loss_fn(model(data[0]), data[1]).backward()
     assert engine.take() == {}
 

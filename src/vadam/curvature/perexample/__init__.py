@@ -1,12 +1,14 @@
 """Second moments of per-example gradients, mean_i (∇f_i)², from one ordinary backward pass.
 
-reference     the slow obvious loop that the rest is compared with
-engine        ``PerExampleSquares``: the hooks, and what they collect
+reference     the slow, obvious loop that the rest is compared with
+engine        ``PerExampleSquares``: the hooks on the model, and what they collect
+call          a layer, and one call of it
 gradients     per-example gradients of one parameter, and the shortest way to their squares
-layers        which module owns what, and the rule for it
-closed_forms  Linear, Embedding, normalisations, and in convolution.py the convolutions: from input and output gradient
-replay        recurrent.py, attention.py: the layer written out in linear maps, run once more
-vmapped       any other module: its pull-back, vectorised over the examples
+layers        which module owns which parameters, and the rule for it
+closed_forms  Linear, Embedding and normalisations, from input and output gradient; convolution: convolutions; lstm: LSTMs
+replay        run a layer once more, written out in linear maps; recurrent: GRU, RNN and cells; attention: attention
+vmapped       any other module, by its vector-Jacobian product vectorised over the examples
+fused         layers that take their gradient, too, from the per-example gradients
 """
 
 from vadam.curvature.perexample.engine import PerExampleSquares

@@ -19,6 +19,7 @@ SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 
 def attention(call: Call) -> dict[str, Gradients]:
+    """Replay multi-head attention."""
     module = call.module
     given = SIGNATURE.bind(module, *call.args, **call.kwargs)
     given.apply_defaults()
@@ -50,7 +51,7 @@ def _batch_first(call: Call, x: Tensor) -> Tensor:
 
 
 def _in_projections(call: Call) -> tuple[list[Any], list[Any]]:
-    """Weights and biases of the three maps, which the module keeps as one block or apart."""
+    """Return weights and biases of the three maps, which the module keeps as one block or apart."""
     module = call.module
     if module.in_proj_weight is not None:
         weights = list(_detached(call, module.in_proj_weight).chunk(3))
@@ -61,7 +62,7 @@ def _in_projections(call: Call) -> tuple[list[Any], list[Any]]:
 
 
 def _attend(module: Any, q: Tensor, k: Tensor, v: Tensor, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-    """Attention between projected [B, T, E]: what goes into the output map, and the attention weights if they were asked for."""
+    """Attend between projected [B, T, E]. Return the input of the output map, and the attention weights if asked for."""
     identity = torch.eye(module.embed_dim, dtype=q.dtype, device=q.device)
     mixed, weights = F.multi_head_attention_forward(
         query=q.transpose(0, 1),

@@ -1,4 +1,4 @@
-"""A layer as the engine sees it, and one call of it: what went in, and the gradient of the loss at what came out."""
+"""A layer as the engine sees it, and one call of it: its inputs, and the gradient of the loss at its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,20 +16,20 @@ WAY_OUT = "or put its parameters in a group with deterministic=True, which leave
 
 @dataclass(eq=False)
 class Layer:
-    """A module, those of its parameters that are followed, and the rule that gives their per-example gradients."""
+    """Hold a module, its followed parameters, and the rule that computes their per-example gradients."""
 
     name: str
     module: nn.Module
     params: dict[str, nn.Parameter]
     rule: "Rule"
-    replays: bool  # the rule runs the module again: it needs all arguments, the outputs and the random state
+    replays: bool  # the rule runs the module again, and needs all arguments, the outputs and the random state
     sequence_first: bool  # inputs are [T, B, ...], not [B, T, ...]
-    is_told: bool = True  # otherwise [B, T, ...] is a guess, which other layers of the model make doubtful
-    followed: list[Any] = field(default_factory=list)  # the same parameters, as the engine knows them
-    hook: int = -1  # of the engine, at the end of a call
-    random_state: Any = None  # at the start of the call under way, for modules with dropout inside
-    several_uses: bool = False  # of a parameter, in one backward pass
-    shared: set[int] = field(default_factory=set)  # arguments that all examples share, as other minibatches have shown
+    is_layout_known: bool = True  # if False, [B, T, ...] is a guess that other layers of the model contradict
+    followed: list[int] = field(default_factory=list)  # the engine's numbers of the parameters
+    hook_id: int = -1  # the id of the engine's forward hook
+    random_state: Any = None  # at the start of the current call, for modules with dropout inside
+    is_reused: bool = False  # a parameter was used more than once in one backward pass
+    shared_args: set[int] = field(default_factory=set)  # arguments without an axis of examples, seen by their size
 
     def __str__(self) -> str:
         kind = type(self.module).__name__
@@ -38,25 +38,27 @@ class Layer:
 
 @dataclass(eq=False)
 class Call:
-    """``args`` and ``kwargs`` are detached. Rules work in float32 at least, also where the model does not."""
+    """Hold one call of a layer, with detached arguments. Rules compute in float32 or wider, whatever the model's dtype."""
 
     layer: Layer
     args: tuple
     kwargs: Mapping[str, Any]
-    outputs: Sequence[Tensor]  # kept where the rule replays
+    outputs: Sequence[Tensor]  # kept if the rule replays
     num_outputs: int
     random_state: Any = None
     is_rounded: bool = False  # the module computes in half precision, at least in parts
-    forward_task: int = -1  # the backward pass inside which the forward ran, as under checkpointing
+    forward_task: int = -1  # the backward pass inside which the forward pass ran, as under checkpointing
     task: int = -1  # the backward pass that the output gradients belong to
     output_grads: list[Tensor | None] = field(default_factory=list)
-    waiting: set[nn.Parameter] = field(default_factory=set)
+    pending: set[nn.Parameter] = field(default_factory=set)  # parameters whose squares are not computed yet
+    needs_input_grad: bool = False  # a fused backward pass needs the gradient at the first input
+    input_grads: Sequence[Tensor | None] = ()  # at the inputs, from a rule that serves a fused backward pass
     _gradients: dict[str, Gradients] | None = None
 
     def __post_init__(self) -> None:
         self.dtype = torch.promote_types(next(iter(self.layer.params.values())).dtype, torch.float32)
         self._versions = [t._version for t in self._tensors()]
-        self._output_versions = [y._version for y in self.outputs]
+        self.note_versions()
 
     @property
     def module(self) -> Any:
@@ -76,11 +78,11 @@ class Call:
         return tensor.to(self.dtype) if tensor.dtype != self.dtype and tensor.is_floating_point() else tensor
 
     def positions(self, tensor: Tensor, features: int) -> Tensor:
-        """[B, T, *features] out of a tensor that ends in ``features`` feature axes: examples first, all other axes as one."""
+        """Reshape a tensor that ends in ``features`` feature axes to [B, T, *features]."""
         leading = tensor.ndim - features
         if leading < 1:
             raise self.unbatched(tensor)
-        if leading > 1 and not self.layer.is_told and tensor.shape[0] == tensor.shape[1]:
+        if leading > 1 and not self.layer.is_layout_known and tensor.shape[0] == tensor.shape[1]:
             raise ValueError(
                 f"{self.layer} was called with a tensor of shape {tuple(tensor.shape)}, and other layers of the model take [T, B, ...]: "
                 "say which of the two axes of this layer holds the examples, with sequence_first=True or False"
@@ -89,8 +91,8 @@ class Call:
             tensor = tensor.transpose(0, 1)
         return tensor.unsqueeze(1) if leading == 1 else tensor.flatten(1, leading - 1)
 
-    def by_name(self) -> dict[str, Gradients]:
-        """The per-example gradients of the parameters through this call."""
+    def gradients(self) -> dict[str, Gradients]:
+        """Return the per-example gradients through this call, by the name of the parameter."""
         if self._gradients is None:
             if [t._version for t in self._tensors()] != self._versions:
                 raise RuntimeError(
@@ -99,36 +101,40 @@ class Call:
             self._gradients = self.layer.rule(self)
         return self._gradients
 
-    def gradients(self, param: nn.Parameter) -> list[Gradients]:
-        """Those of ``param``, one entry for each name it has in the layer."""
-        gradients = self.by_name()
+    def gradients_of(self, param: nn.Parameter) -> list[Gradients]:
+        """Return the per-example gradients of ``param``, one entry for each name it has in the layer."""
+        gradients = self.gradients()
         return [gradients[name] for name, p in self.layer.params.items() if p is param and name in gradients]
 
-    def keeps(self, output: int) -> bool:
-        """Whether ``outputs[output]`` is still what the layer returned, and not changed in place since."""
+    def note_versions(self) -> None:
+        """Note the current state of the outputs as the one that the layer returned."""
+        self._output_versions = [y._version for y in self.outputs]
+
+    def is_intact(self, output: int) -> bool:
+        """Return True if ``outputs[output]`` was not changed in place since the layer returned it."""
         return self.outputs[output]._version == self._output_versions[output]
 
     def receive(self, output: int, grad: Tensor, task: int) -> None:
         if task != self.task:
             self.task, self.output_grads = task, [None] * self.num_outputs
-            self.waiting = set(self.layer.params.values())
+            self.pending = set(self.layer.params.values())
         self.output_grads[output] = grad
         self._gradients = None
 
-    def done_with(self, param: nn.Parameter) -> None:
-        """Lets go of the activations as soon as the last parameter has its squares: the user's loss may keep the graph alive."""
-        self.waiting.discard(param)
-        if not self.waiting:
+    def release(self, param: nn.Parameter) -> None:
+        """Free the activations after the last parameter: the user's loss may keep the graph alive."""
+        self.pending.discard(param)
+        if not self.pending:
             self.args, self.kwargs, self.outputs, self.random_state = (), {}, (), None
-            self.output_grads, self._gradients = [], None
+            self.output_grads, self.input_grads, self._gradients = [], (), None
 
     def rounding(self) -> float:
-        """How far a parameter's gradient may be off that vanishes by cancellation, as that of a bias before a normalisation."""
+        """Return a bound on the error of a gradient that vanishes by cancellation, as a bias's before a normalisation."""
         return sum(torch.finfo(z.dtype).eps ** 0.5 * z.norm().item() for z in self.output_grads if z is not None)
 
     @property
-    def spent(self) -> bool:
-        return self.task != -1 and not self.waiting
+    def is_released(self) -> bool:
+        return self.task != -1 and not self.pending
 
     def unbatched(self, tensor: Tensor) -> ValueError:
         return ValueError(
@@ -156,17 +162,21 @@ def detached(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]
 
 
 def floating(tree: Any) -> list[Tensor]:
-    """The tensors of a module's output that a gradient can flow into."""
+    """Return the tensors of a module's output that a gradient can flow into."""
     leaves = [tree] if isinstance(tree, Tensor) else pytree.tree_leaves(tree)
     return [leaf for leaf in leaves if isinstance(leaf, Tensor) and leaf.is_floating_point()]
 
 
 def is_rounded(outputs: list[Tensor]) -> bool:
-    return any(torch.is_autocast_enabled(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
+    return any(_is_autocast(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
 
 
 def full_precision(device_type: str) -> AbstractContextManager:
-    return torch.autocast(device_type, enabled=False) if torch.is_autocast_enabled(device_type) else nullcontext()
+    return torch.autocast(device_type, enabled=False) if _is_autocast(device_type) else nullcontext()
+
+
+def _is_autocast(device_type: str) -> bool:
+    return torch.amp.is_autocast_available(device_type) and torch.is_autocast_enabled(device_type)
 
 
 Rule = Callable[[Call], dict[str, Gradients]]

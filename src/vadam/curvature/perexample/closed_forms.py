@@ -1,7 +1,7 @@
-"""Per-example gradients in closed form: from the input a of a layer and the gradient z at its output, without running it again.
+"""Per-example gradients in closed form, from the input a of a layer and the gradient z at its output.
 
-The table ``CLOSED_FORMS`` is keyed by the ``forward`` that a form describes, so that a subclass that overrides it
-does not match.
+The table ``CLOSED_FORMS`` is keyed by the ``forward`` method that a rule describes, so that a subclass that overrides
+``forward`` does not match.
 """
 
 from collections.abc import Callable
@@ -11,20 +11,20 @@ from torch import Tensor, nn
 
 from vadam.curvature.perexample.call import WAY_OUT, Call, Rule, mixes_examples
 from vadam.curvature.perexample.convolution import channels_last, convolution, transposed_convolution
-from vadam.curvature.perexample.gradients import Explicit, ExplicitOnce, Gradients, OnePosition, Outer, OuterOnce, Rows
+from vadam.curvature.perexample.gradients import Added, AddedOnce, Gradients, OnePosition, Outer, OuterOnce, Rows
 
 
 def linear(call: Call) -> dict[str, Gradients]:
-    """y_t = W a_t + b: the gradients are Σₜ z_t a_tᵀ and Σₜ z_t."""
+    """Return the gradients of y_t = W a_t + b: Σₜ z_t a_tᵀ and Σₜ z_t."""
     if call.input.ndim == 2:
         once = OnePosition(call.output_grad)
-        return {"weight": OuterOnce(once, call.input), "bias": ExplicitOnce(once)}
+        return {"weight": OuterOnce(once, call.input), "bias": AddedOnce(once)}
     z = call.positions(call.output_grad, features=1)
-    return {"weight": Outer(z, call.positions(call.input, features=1)), "bias": Explicit(z)}
+    return {"weight": Outer(z, call.positions(call.input, features=1)), "bias": Added(z)}
 
 
 def embedding(call: Call) -> dict[str, Gradients]:
-    """y_t = W[index_t]: the gradient of a row is Σ z_t over the positions that read it; the padding row gets none."""
+    """Return the gradient of y_t = W[index_t]: for each row, Σ z_t over the positions that read it. Padding gets none."""
     module, index = call.module, call.positions(call.input, features=0)
     if module.scale_grad_by_freq:
         raise ValueError(
@@ -37,25 +37,25 @@ def embedding(call: Call) -> dict[str, Gradients]:
 
 
 def normalisation_over_features(normalised: Callable[[nn.Module, Tensor], Tensor]) -> Rule:
-    """y = w∘x̂ + b where w and b have the shape of the last axes: the gradients are Σₜ z_t∘x̂_t and Σₜ z_t."""
+    """Return the rule for y = w∘x̂ + b with w and b of the shape of the last axes: Σₜ z_t∘x̂_t and Σₜ z_t."""
 
     def rule(call: Call) -> dict[str, Gradients]:
         features = len(call.module.normalized_shape)
         z = call.positions(call.output_grad, features)
         x_hat = call.positions(normalised(call.module, call.input), features)
-        return {"weight": Explicit(z * x_hat), "bias": Explicit(z)}
+        return {"weight": Added(z * x_hat), "bias": Added(z)}
 
     return rule
 
 
 def normalisation_over_channels(normalised: Callable[[nn.Module, Tensor], Tensor]) -> Rule:
-    """The same where w and b have one entry for each channel and the tensors are [B, C, *space]."""
+    """Return the rule for y = w∘x̂ + b with one entry of w and b for each channel of tensors [B, C, *space]."""
 
     def rule(call: Call) -> dict[str, Gradients]:
         if call.input.ndim < 2:
             raise call.unbatched(call.input)
         z, x_hat = call.output_grad, normalised(call.module, call.input)
-        return {"weight": Explicit(channels_last(z * x_hat)), "bias": Explicit(channels_last(z))}
+        return {"weight": Added(channels_last(z * x_hat)), "bias": Added(channels_last(z))}
 
     return rule
 

@@ -1,8 +1,8 @@
 """Per-example gradients of convolutions.
 
 A minibatch of B convolutions with G groups is one convolution with B·G groups of a single, B times wider example; the
-weight gradient of that one is the B per-example gradients side by side. It is taken in chunks of examples, so nothing
-of size B · |W| is ever held.
+weight gradient of that one is the B per-example gradients side by side. It is computed in chunks of examples, so that
+no tensor of size B · |W| exists.
 """
 
 from itertools import product
@@ -14,7 +14,7 @@ from torch import Size, Tensor
 from torch.nn.grad import conv1d_weight, conv2d_weight, conv3d_weight
 
 from vadam.curvature.perexample.call import Call
-from vadam.curvature.perexample.gradients import FEW_POSITIONS, Explicit, Gradients, Outer
+from vadam.curvature.perexample.gradients import FEW_POSITIONS, Added, Gradients, Outer
 
 WEIGHT_GRADIENT = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
@@ -43,6 +43,7 @@ class Convolution(Gradients):
 
 
 def convolution(call: Call) -> dict[str, Gradients]:
+    """Return the gradients of a convolution, as those of a matrix where there are few output positions."""
     module, z = call.module, call.output_grad
     x, padding = _padded(call)
     weight: Gradients
@@ -50,18 +51,18 @@ def convolution(call: Call) -> dict[str, Gradients]:
         weight = Outer(channels_last(z), _patches(call, x, padding), module.weight.shape)
     else:
         weight = Convolution(x, z, module.weight.shape, module.stride, padding, module.dilation, module.groups)
-    return {"weight": weight, "bias": Explicit(channels_last(z))}
+    return {"weight": weight, "bias": Added(channels_last(z))}
 
 
 def transposed_convolution(call: Call) -> dict[str, Gradients]:
-    """y = convᵀ(x, W) is a convolution's pull-back: with z at its output, ∂⟨z, convᵀ(x, W)⟩/∂W = ∂⟨x, conv(z, W)⟩/∂W."""
+    """Swap x and z: y = convᵀ(x, W) is the adjoint of a convolution, so ∂⟨z, convᵀ(x, W)⟩/∂W = ∂⟨x, conv(z, W)⟩/∂W."""
     module, x, z = call.module, _batched_input(call), call.output_grad
     weight = Convolution(z, x, module.weight.shape, module.stride, module.padding, module.dilation, module.groups)
-    return {"weight": weight, "bias": Explicit(channels_last(z))}
+    return {"weight": weight, "bias": Added(channels_last(z))}
 
 
 def channels_last(tensor: Tensor) -> Tensor:
-    """[B, C, *space] as [B, T, C]."""
+    """Reshape [B, C, *space] to [B, T, C]."""
     return tensor.unsqueeze(1) if tensor.ndim == 2 else tensor.flatten(2).transpose(1, 2)
 
 
@@ -72,7 +73,7 @@ def _batched_input(call: Call) -> Tensor:
 
 
 def _padded(call: Call) -> tuple[Tensor, tuple]:
-    """The input, and the zero padding that is left to the convolution: 'same' may be uneven, other modes are not zero."""
+    """Pad the input where padding is uneven or not zero. Return it with the zero padding left to the convolution."""
     module, x = call.module, _batched_input(call)
     if module.padding_mode == "zeros" and not isinstance(module.padding, str):
         return x, module.padding
@@ -81,7 +82,7 @@ def _padded(call: Call) -> tuple[Tensor, tuple]:
 
 
 def _patches(call: Call, x: Tensor, padding: tuple) -> Tensor:
-    """What the kernel sees at each output position: [B, T, I · kernel]."""
+    """Return the part of the input that the kernel sees at each output position: [B, T, I · kernel]."""
     module = call.module
     x = F.pad(x, [side for amount in reversed(padding) for side in (amount, amount)])
     axes = list(zip(module.stride, module.dilation, module.kernel_size, strict=True))

@@ -1,9 +1,9 @@
 """Per-example gradients of one parameter, and the shortest way from them to the sum of their squares.
 
-The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` knows
-the contributions of one use of one parameter: ``of(examples)`` spells some of them out, ``total()`` is Σᵢ cᵢ and
-``sum_of_squares(scale)`` is scale · Σᵢ cᵢ². The last goes through ``of`` in chunks that fit the cache, unless the
-structure of the gradients allows a shortcut.
+The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` represents
+the contributions of one use of one parameter: ``of(examples)`` computes some of them, ``total()`` is Σᵢ cᵢ and
+``sum_of_squares()`` is Σᵢ cᵢ². The last goes through ``of`` in chunks that fit the cache, unless the structure of the
+gradients allows a shortcut.
 
 Letters in the shapes: B examples, T positions in an example (time, space, repeated use), O outputs, I inputs.
 """
@@ -13,51 +13,70 @@ from functools import cached_property
 from itertools import combinations_with_replacement
 
 import torch
+import torch.nn.functional as F
 from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
 SHARED_CHUNK = 2**20  # the same where all cores share the work on a chunk
 ACCELERATOR_CHUNK = 2**25  # enough to keep a GPU busy
-LONG = 2**15  # above this a core adds one example's squares at a time faster than it reduces over examples
-FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches beat B products of single examples
+LONG = 2**15  # above this size a core adds the squares faster example by example than by a reduction over examples
+FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches are faster than B products of single examples
 
 
 class Gradients:
-    """The gradients of ``examples`` examples; ``of`` touches ``cost`` elements for one of them."""
+    """Represent the gradients of ``examples`` examples; ``of`` touches ``cost`` elements for each of them."""
+
+    _squares: Tensor | None = None
 
     def __init__(self, examples: int, cost: int, device: torch.device):
         self.examples, self.cost, self.device = examples, cost, device
 
     def of(self, examples: slice) -> Tensor:
-        """cᵢ for some examples: [b, *shape of the parameter]."""
+        """Return cᵢ for some examples: [b, *shape of the parameter]."""
         raise NotImplementedError
 
     def total(self) -> Tensor:
+        """Return Σᵢ cᵢ."""
         chunks = self._chunks()
         total = next(chunks).sum(0)
         for chunk in chunks:
             total += chunk.sum(0)
         return total
 
-    def sum_of_squares(self, scale: float) -> Tensor:
+    def total_through_examples(self) -> Tensor:
+        """Return Σᵢ cᵢ, and keep Σᵢ cᵢ² of the same visit to all examples for ``sum_of_squares``."""
+        chunks = self._chunks(SHARED_CHUNK)
+        chunk = next(chunks)
+        total, squares = chunk.sum(0), chunk.square_().sum(0)
+        for chunk in chunks:
+            total += chunk.sum(0)
+            squares += chunk.square_().sum(0)
+        self._squares = squares
+        return total
+
+    def sum_of_squares(self) -> Tensor:
+        """Return Σᵢ cᵢ², a tensor that the caller may change."""
+        if self._squares is not None:
+            squares, self._squares = self._squares, None
+            return squares
         chunks = self._chunks()
-        squares = next(chunks).square().sum(0).mul_(scale)
+        squares = next(chunks).square().sum(0)
         one_at_a_time = squares.numel() > LONG and self.device.type == "cpu"
         for chunk in chunks:
             if one_at_a_time:
                 for c in chunk:
-                    squares.addcmul_(c, c, value=scale)
+                    squares.addcmul_(c, c)
             else:
-                squares.add_(chunk.square().sum(0), alpha=scale)
+                squares += chunk.square().sum(0)
         return squares
 
-    def _chunks(self, on_cpu: int | None = None) -> Iterator[Tensor]:
-        elements = (on_cpu or CHUNK) if self.device.type == "cpu" else ACCELERATOR_CHUNK
+    def _chunks(self, elements_on_cpu: int | None = None) -> Iterator[Tensor]:
+        elements = (elements_on_cpu or CHUNK) if self.device.type == "cpu" else ACCELERATOR_CHUNK
         size = max(1, elements // max(1, self.cost))
         return (self.of(slice(start, start + size)) for start in range(0, self.examples, size))
 
 
-class Explicit(Gradients):
+class Added(Gradients):
     """A tensor added at T positions of every example, as biases are, with gradients z there: cᵢ = Σₜ z_it.
 
     z [B, T, *shape].
@@ -77,8 +96,8 @@ class Explicit(Gradients):
     def total(self) -> Tensor:
         return self.c.sum(0)
 
-    def sum_of_squares(self, scale: float) -> Tensor:
-        return (self.c * self.c).sum(0).mul_(scale)
+    def sum_of_squares(self) -> Tensor:
+        return (self.c * self.c).sum(0)
 
 
 class Outer(Gradients):
@@ -91,7 +110,6 @@ class Outer(Gradients):
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
         self.z, self.a = z, a
         self.shape = shape or Size((z.shape[2], a.shape[2]))
-        self._squares: Tensor | None = None
         super().__init__(len(z), self.shape.numel(), z.device)
 
     def of(self, examples: slice) -> Tensor:
@@ -100,33 +118,19 @@ class Outer(Gradients):
     def total(self) -> Tensor:
         return (self.z.flatten(0, 1).T @ self.a.flatten(0, 1)).view(self.shape)
 
-    def total_through_examples(self) -> Tensor:
-        """Σᵢ cᵢ, from visits to all examples that remember Σᵢ cᵢ² too."""
-        chunks = self._chunks(SHARED_CHUNK)
-        chunk = next(chunks)
-        total, squares = chunk.sum(0), chunk.square_().sum(0)
-        for chunk in chunks:
-            total += chunk.sum(0)
-            squares += chunk.square_().sum(0)
-        self._squares = squares
-        return total
-
-    def sum_of_squares(self, scale: float) -> Tensor:
+    def sum_of_squares(self) -> Tensor:
         positions = self.z.shape[1]
-        if self._squares is not None:
-            return self._squares * scale
         if positions > FEW_POSITIONS:
-            return super().sum_of_squares(scale)
+            return super().sum_of_squares()
         z, a = self.z.unbind(1), self.a.unbind(1)
         squares = self.z.new_zeros(self.z.shape[2], self.a.shape[2])
         for t, u in combinations_with_replacement(range(positions), 2):
-            twice = 1 if t == u else 2
-            squares.addmm_((z[t] * z[u]).T, a[t] * a[u], alpha=twice * scale)
+            squares.addmm_((z[t] * z[u]).T, a[t] * a[u], alpha=1 if t == u else 2)
         return squares.view(self.shape)
 
 
 class OnePosition:
-    """Gradients z [B, O] at the outputs of a layer that saw one input per example: weight and bias share the squares."""
+    """Hold the gradients z [B, O] at the outputs of a layer that saw one input per example, and their squares."""
 
     def __init__(self, z: Tensor):
         self.z = z
@@ -136,8 +140,8 @@ class OnePosition:
         return self.z.square()
 
 
-class ExplicitOnce(Explicit):
-    """T = 1."""
+class AddedOnce(Added):
+    """``Added`` for T = 1. The weight of the same layer needs z² too."""
 
     def __init__(self, at: OnePosition):
         Gradients.__init__(self, len(at.z), at.z.shape[1], at.z.device)
@@ -147,12 +151,12 @@ class ExplicitOnce(Explicit):
     def z(self) -> Tensor:  # type: ignore[override]
         return self.at.z.unsqueeze(1)
 
-    def sum_of_squares(self, scale: float) -> Tensor:
-        return self.at.squares.sum(0).mul_(scale)
+    def sum_of_squares(self) -> Tensor:
+        return self.at.squares.sum(0)
 
 
 class OuterOnce(Outer):
-    """T = 1, where the squares separate: Σᵢ cᵢ² = (z²)ᵀ(a²)."""
+    """``Outer`` for T = 1, where the squares separate: Σᵢ cᵢ² = (z²)ᵀ(a²)."""
 
     def __init__(self, at: OnePosition, a: Tensor):
         self.at, self.input = at, a
@@ -167,9 +171,8 @@ class OuterOnce(Outer):
     def a(self) -> Tensor:  # type: ignore[override]
         return self.input.unsqueeze(1)
 
-    def sum_of_squares(self, scale: float) -> Tensor:
-        squares = self.at.squares.new_empty(self.shape)
-        return squares.addmm_(self.at.squares.T, self.input.square(), beta=0, alpha=scale)
+    def sum_of_squares(self) -> Tensor:
+        return self.at.squares.T @ self.input.square()
 
 
 class Rows(Gradients):
@@ -191,14 +194,19 @@ class Rows(Gradients):
     def total(self) -> Tensor:
         return self.z.new_zeros(self.rows, self.z.shape[2]).index_add_(0, self.index.flatten(), self.z.flatten(0, 1))
 
-    def sum_of_squares(self, scale: float) -> Tensor:
-        read, position = self._keys(self.index).unique(return_inverse=True)
-        c = self.z.new_zeros(len(read), self.z.shape[2]).index_add_(0, position, self.z.flatten(0, 1))
+    def sum_of_squares(self) -> Tensor:
         squares = self.z.new_zeros(self.rows, self.z.shape[2])
-        return squares.index_add_(0, read % self.rows, c.square_(), alpha=scale)
+        if self.index.shape[1] == 1:
+            return squares.index_add_(0, self.index.flatten(), self.z.squeeze(1).square())
+        # Sorting puts equal keys side by side. Tensor.unique would read their number from the device.
+        keys, order = self._keys(self.index).sort()
+        group = F.pad((keys[1:] != keys[:-1]).cumsum(0), (1, 0))
+        c = torch.zeros_like(self.z).flatten(0, 1).index_add_(0, group, self.z.flatten(0, 1)[order])
+        row = torch.zeros_like(group).scatter_(0, group, keys % self.rows)
+        return squares.index_add_(0, row, c.square_())
 
     def _keys(self, index: Tensor) -> Tensor:
-        """One number for each pair of example and row."""
+        """Return one number for each pair of example and row."""
         return (index + self.rows * torch.arange(len(index), device=index.device).unsqueeze(1)).flatten()
 
 
@@ -215,8 +223,8 @@ class Stacked(Gradients):
     def total(self) -> Tensor:
         return torch.cat([block.total() for block in self.blocks])
 
-    def sum_of_squares(self, scale: float) -> Tensor:
-        return torch.cat([block.sum_of_squares(scale) for block in self.blocks])
+    def sum_of_squares(self) -> Tensor:
+        return torch.cat([block.sum_of_squares() for block in self.blocks])
 
 
 class Summed(Gradients):
@@ -237,14 +245,14 @@ class Summed(Gradients):
 
 
 def summed(uses: Sequence[Gradients]) -> Gradients:
-    """The gradients of several uses together. What is used twice in one way is used once at twice the positions."""
+    """Return the gradients of several uses together. Two uses of one kind are one use at twice the positions."""
     if len(uses) == 1:
         return uses[0]
     outer = [use for use in uses if isinstance(use, Outer)]
-    explicit = [use for use in uses if isinstance(use, Explicit)]
-    joined = [use for use in uses if not isinstance(use, Outer | Explicit)]
+    added = [use for use in uses if isinstance(use, Added)]
+    joined = [use for use in uses if not isinstance(use, Outer | Added)]
     if outer:
         joined.append(Outer(torch.cat([u.z for u in outer], 1), torch.cat([u.a for u in outer], 1), outer[0].shape))
-    if explicit:
-        joined.append(Explicit(torch.cat([u.z for u in explicit], 1)))
+    if added:
+        joined.append(Added(torch.cat([u.z for u in added], 1)))
     return joined[0] if len(joined) == 1 else Summed(joined)

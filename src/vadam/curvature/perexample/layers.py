@@ -1,4 +1,4 @@
-"""Which modules of a model own the parameters that are followed, and by which rule each gives its per-example gradients."""
+"""Find the modules that own the followed parameters, and the rule for the per-example gradients of each."""
 
 from collections.abc import Callable, Collection, Iterator
 
@@ -8,11 +8,12 @@ from torch.nn.utils.parametrize import ParametrizationList
 from vadam.curvature.perexample.attention import attention
 from vadam.curvature.perexample.call import WAY_OUT, Layer, Rule
 from vadam.curvature.perexample.closed_forms import CLOSED_FORMS
+from vadam.curvature.perexample.lstm import lstm
 from vadam.curvature.perexample.recurrent import recurrent, recurrent_cell
 from vadam.curvature.perexample.vmapped import vmapped
 
 REPLAYS: dict[Callable, Rule] = {
-    nn.LSTM.forward: recurrent,
+    nn.LSTM.forward: lstm,
     nn.GRU.forward: recurrent,
     nn.RNN.forward: recurrent,
     nn.LSTMCell.forward: recurrent_cell,
@@ -30,6 +31,7 @@ TRANSFORMERS = (
 
 
 def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool | None) -> Iterator[Layer]:
+    """Return a layer for every module that owns a followed parameter."""
     time_leads = {
         inner for outer in model.modules() if _is_sequence_first_transformer(outer) for inner in outer.modules()
     }
@@ -46,9 +48,9 @@ def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_fir
         rule = _rule_for(module)
         of_its_own = hasattr(module, "batch_first")
         first = not module.batch_first if of_its_own else sequence_first or module in time_leads
-        told = not doubtful or of_its_own or module in time_leads
+        is_known = not doubtful or of_its_own or module in time_leads
         replays = rule not in CLOSED_FORMS.values()
-        yield Layer(name, module, params, rule, replays=replays, sequence_first=bool(first), is_told=told)
+        yield Layer(name, module, params, rule, replays=replays, sequence_first=bool(first), is_layout_known=is_known)
 
 
 def _rule_for(module: nn.Module) -> Rule:
@@ -59,7 +61,7 @@ def _rule_for(module: nn.Module) -> Rule:
 
 
 def _own_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Attention reads the parameters of its output map without calling it: they count as its own."""
+    """Return the parameters that a module reads itself. Attention reads those of its output map without calling it."""
     yield from module.named_parameters(recurse=isinstance(module, nn.MultiheadAttention), remove_duplicate=False)
 
 

@@ -1,4 +1,6 @@
-"""Recurrent layers, written out: one linear map of the inputs and one of the hidden state, and a step that joins them.
+"""Recurrent layers, written out: a linear map of the inputs, one of the hidden state, and a step that joins them.
+
+A replay differentiates them by autograd. LSTMs without dropout and projections have a faster rule, in lstm.py.
 
     LSTM    i, f, g, o = x̃ + h̃;            c ← σ(f)∘c + σ(i)∘tanh(g);  h ← σ(o)∘tanh(c)
     GRU     r, z = σ of x̃ + h̃;  n = tanh(x̃_n + r∘h̃_n);                 h ← (1 − z)∘n + z∘h
@@ -44,13 +46,13 @@ STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN_TANH": tanh_step, "RNN_RELU": 
 
 
 def recurrent(call: Call) -> dict[str, Gradients]:
-    """LSTM, GRU and RNN with any number of layers, both directions, projections and dropout between the layers."""
+    """Replay an LSTM, GRU or RNN with any number of layers, both directions, projections and dropout between layers."""
     module, x = call.module, call.input
     if x.ndim != 3:
         raise call.unbatched(x)
     x = x if module.batch_first else x.transpose(0, 1)
     directions = 2 if module.bidirectional else 1
-    initial = _initial_states(call, x, directions)
+    initial = initial_states(call, len(x), directions)
     final: list[State] = []
     maps = LinearMaps()
     with torch.enable_grad(), restored(call.random_state):
@@ -72,7 +74,7 @@ def recurrent(call: Call) -> dict[str, Gradients]:
 
 
 def recurrent_cell(call: Call) -> dict[str, Gradients]:
-    """LSTMCell, GRUCell and RNNCell: one step."""
+    """Replay one step of an LSTMCell, GRUCell or RNNCell."""
     module, x = call.module, call.input
     if x.ndim != 2:
         raise call.unbatched(x)
@@ -83,18 +85,18 @@ def recurrent_cell(call: Call) -> dict[str, Gradients]:
     state = tuple(call.cast(s) for s in state)
     maps = LinearMaps()
     with torch.enable_grad():
-        x_tilde = maps("ih", x, *_weights(call, "weight_ih", "bias_ih"))
-        h_tilde = maps("hh", state[0], *_weights(call, "weight_hh", "bias_hh"))
+        x_tilde = maps("ih", x, *weights_of(call, "weight_ih", "bias_ih"))
+        h_tilde = maps("hh", state[0], *weights_of(call, "weight_hh", "bias_hh"))
         weights, biases = maps.gradients(call, STEPS[mode](x_tilde, h_tilde, state))
     return _named(weights, "weight") | _named(biases, "bias")
 
 
 def _run(call: Call, maps: LinearMaps, suffix: str, x: Tensor, state: State) -> tuple[Tensor, State]:
-    """One direction of one layer over a sequence [B, T, I]."""
+    """Run one direction of one layer over a sequence [B, T, I]. Return its outputs and its final state."""
     step = STEPS[call.module.mode]
-    x_tilde = maps(f"ih_{suffix}", x, *_weights(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}"))
-    hidden = _weights(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
-    projection, _ = _weights(call, f"weight_hr_{suffix}", "")
+    x_tilde = maps(f"ih_{suffix}", x, *weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}"))
+    hidden = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
+    projection, _ = weights_of(call, f"weight_hr_{suffix}", "")
     outputs = []
     for x_t in x_tilde.unbind(1):
         h, *rest = step(x_t, maps(f"hh_{suffix}", state[0], *hidden), state)
@@ -105,14 +107,14 @@ def _run(call: Call, maps: LinearMaps, suffix: str, x: Tensor, state: State) -> 
     return torch.stack(outputs, 1), state
 
 
-def _initial_states(call: Call, x: Tensor, directions: int) -> list[State]:
-    """One state for each layer and direction: those given, or zeros."""
+def initial_states(call: Call, examples: int, directions: int) -> list[State]:
+    """Return one state for each layer and direction: the given ones, or zeros."""
     module = call.module
     given = _as_states(call.args[1] if len(call.args) > 1 else call.kwargs.get("hx"))
     if given:
         return list(zip(*(call.cast(s).unbind(0) for s in given), strict=True))
     sizes = [getattr(module, "proj_size", 0) or module.hidden_size, module.hidden_size][: 1 + (module.mode == "LSTM")]
-    return [tuple(x.new_zeros(len(x), size) for size in sizes)] * (module.num_layers * directions)
+    return [tuple(call.input.new_zeros(examples, size) for size in sizes)] * (module.num_layers * directions)
 
 
 def _as_states(hx: Any) -> State:
@@ -120,11 +122,11 @@ def _as_states(hx: Any) -> State:
 
 
 def _dropped_out(x: Tensor, module: Any) -> Tensor:
-    """Dropout as the layer draws it: on the sequence with time first."""
+    """Apply dropout as the layer draws it, on the sequence with time first."""
     return F.dropout(x.transpose(0, 1).contiguous(), module.dropout, module.training).transpose(0, 1)
 
 
-def _weights(call: Call, weight: str, bias: str) -> tuple[Any, Any]:
+def weights_of(call: Call, weight: str, bias: str) -> tuple[Any, Any]:
     params = [getattr(call.module, name, None) for name in (weight, bias)]
     return tuple(None if p is None else p.detach().to(call.dtype) for p in params)  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""mean_i (∇f_i)² the slow obvious way: one forward and one backward pass for every example."""
+"""mean_i (∇f_i)² the slow, obvious way: one forward and one backward pass for every example."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 def loop(
     model: nn.Module, loss_fn: Callable[[Tensor, Tensor], Tensor], x: Tensor, y: Tensor
 ) -> dict[nn.Parameter, Tensor]:
-    """ĥ = (1/M) Σᵢ (∇fᵢ)² with fᵢ = loss_fn(model(x[i:i+1]), y[i:i+1]), for the parameters that require a gradient and get one."""
+    """Return ĥ = (1/M) Σᵢ (∇fᵢ)² with fᵢ = loss_fn(model(x[i:i+1]), y[i:i+1]), for the parameters that get a gradient."""
     params = [p for p in model.parameters() if p.requires_grad]
     h: dict[nn.Parameter, Tensor] = {}
     for i in range(len(x)):

@@ -1,7 +1,7 @@
-"""Per-example gradients of any module: its pull-back, vectorised over the examples, in chunks.
+"""Per-example gradients of any module: its vector-Jacobian product, vectorised over the examples, in chunks.
 
-The module runs once more, on every example as a minibatch of one. What it computed for the whole minibatch is known,
-so a module that mixes examples, draws random numbers or keeps state is found out by its different output.
+The module runs once more, on every example as a minibatch of one. Its output for the whole minibatch is known, so that
+on the CPU a module that mixes examples, draws random numbers or keeps state is noticed by its different output.
 """
 
 from typing import Any
@@ -13,12 +13,12 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from vadam.curvature.perexample.call import WAY_OUT, Call, floating
-from vadam.curvature.perexample.gradients import CHUNK, Explicit, Gradients
+from vadam.curvature.perexample.gradients import CHUNK, Added, Gradients
 from vadam.curvature.perexample.replay import check_same
 
 
 class Vmapped(Gradients):
-    """The gradients of one parameter, computed when they are asked for, a chunk of examples at a time."""
+    """Represent the gradients of one parameter, computed on demand, a chunk of examples at a time."""
 
     def __init__(self, pullback: "Pullback", name: str):
         super().__init__(pullback.examples, pullback.cost, pullback.params[name].device)
@@ -29,6 +29,8 @@ class Vmapped(Gradients):
 
 
 class Pullback:
+    """Compute the gradients of all parameters of one call, for some examples at a time."""
+
     def __init__(self, call: Call):
         self.call = call
         self.axis = int(call.layer.sequence_first)
@@ -47,21 +49,21 @@ class Pullback:
         sizes = [
             leaf.shape[self.axis] if isinstance(leaf, Tensor) and leaf.ndim > self.axis else None for leaf in leaves
         ]
-        call.layer.shared |= {i for i, size in enumerate(sizes) if size not in (None, self.examples)}
-        self.batched = [size == self.examples and i not in call.layer.shared for i, size in enumerate(sizes)]
+        call.layer.shared_args |= {i for i, size in enumerate(sizes) if size not in (None, self.examples)}
+        self.batched = [size == self.examples and i not in call.layer.shared_args for i, size in enumerate(sizes)]
         names = {p: name for name, p in reversed(call.layer.params.items())}
         self.params = {name: p.detach() for p, name in names.items()}
         activations = sum(t.numel() // self.examples for t in (*self._inputs(), *call.outputs))
         self.cost = sum(p.numel() for p in self.params.values()) + activations
 
     def __call__(self, examples: slice) -> dict[str, Tensor]:
-        """The gradients of all parameters of the module, for some examples."""
+        """Return the gradients of all parameters of the module, for some examples."""
         narrow = (slice(None),) * self.axis + (examples,)
         inputs = [t[narrow] for t in self._inputs()]
         outputs = [t[narrow] for t in self.call.outputs]
         grads = [t[narrow] for t in self.output_grads]
         try:
-            with sdpa_kernel(SDPBackend.MATH):  # the one that vmap can see through
+            with sdpa_kernel(SDPBackend.MATH):  # the only one that vmap supports
                 gradients, replayed = vmap(self._one, in_dims=self.axis, out_dims=(0, self.axis))(inputs, grads)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
@@ -72,7 +74,7 @@ class Pullback:
         return {name: self.call.cast(c) for name, c in gradients.items()}
 
     def _one(self, inputs: list[Tensor], grads: list[Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
-        """One example, as a minibatch of one: the gradients of the parameters and the outputs."""
+        """Return the gradients of the parameters and the outputs for one example, as a minibatch of one."""
         inputs = [x.unsqueeze(self.axis) for x in inputs]
 
         def forward(params: dict[str, Tensor]) -> list[Tensor]:
@@ -92,9 +94,9 @@ class Pullback:
 
 
 def vmapped(call: Call) -> dict[str, Gradients]:
-    """Small modules give all gradients in one sweep. Large ones sweep again for each parameter and hold but a chunk."""
+    """Compute all gradients at once for a small module; run a large one again for each parameter, to save memory."""
     pullback = Pullback(call)
     if pullback.examples * pullback.cost > 16 * CHUNK:
         return {name: Vmapped(pullback, name) for name in pullback.params}
     gradients = pullback(slice(None))
-    return {name: Explicit(gradients[name].unsqueeze(1)) for name in pullback.params}
+    return {name: Added(gradients[name].unsqueeze(1)) for name in pullback.params}

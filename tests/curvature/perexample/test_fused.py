@@ -1,4 +1,4 @@
-"""Linear layers on sequences: gradient and squares from one visit to the examples, and whatever people do around such a layer."""
+"""Layers that take gradient and squares from one visit to the examples, and whatever people do around such a layer."""
 
 import pytest
 import torch
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.usefixtures("double")
 def visits(monkeypatch):
     """How often a gradient was taken through the examples."""
     counted = []
-    through = gradients.Outer.total_through_examples
-    monkeypatch.setattr(gradients.Outer, "total_through_examples", lambda self: counted.append(1) or through(self))
+    through = gradients.Gradients.total_through_examples
+    monkeypatch.setattr(gradients.Gradients, "total_through_examples", lambda self: counted.append(1) or through(self))
     return counted
 
 
@@ -347,3 +347,87 @@ def test_a_backward_pass_for_one_parameter(model, data, wanted):
         loss_fn(model(data[0]), data[1]).backward(inputs=[p])
         torch.testing.assert_close(engine.take()[p], expected[p])
     engine.remove()
+
+
+class Recurrent(nn.Module):
+    """Uses all outputs of an LSTM, and initial states that depend on the input."""
+
+    def __init__(self, **options):
+        super().__init__()
+        self.lstm = nn.LSTM(3, 4, **options)
+
+    def forward(self, x):
+        layers = self.lstm.num_layers * (2 if self.lstm.bidirectional else 1)
+        h, c = (f(x.sum((1, 2))).view(1, -1, 1).expand(layers, -1, 4).contiguous() for f in (torch.sin, torch.cos))
+        x = x if self.lstm.batch_first else x.transpose(0, 1)
+        y, states = self.lstm(x, (h, c))
+        y = y if self.lstm.batch_first else y.transpose(0, 1)
+        return torch.cat([y.flatten(1), *(s.transpose(0, 1).flatten(1) for s in states)], 1)
+
+
+LAYERS = {
+    "linear": (Sequences, (N, T, 3), 2),
+    "conv1d": (lambda: nn.Conv1d(3, 4, 2, stride=2, padding=1), (N, 3, 8), 1),
+    "conv2d": (lambda: nn.Sequential(nn.Conv2d(2, 4, 3, dilation=2), nn.Conv2d(4, 2, 2, groups=2)), (N, 2, 9, 8), 2),
+    "conv2d, no bias": (lambda: nn.Conv2d(2, 4, 3, bias=False), (N, 2, 5, 5), 1),
+    "lstm": (lambda: Recurrent(batch_first=True), (N, T, 3), 2),
+    "lstm, deep": (lambda: Recurrent(num_layers=3, bidirectional=True), (N, T, 3), 12),
+    "lstm, no bias": (lambda: Recurrent(num_layers=2, bias=False, batch_first=True), (N, T, 3), 4),
+}
+
+
+@pytest.fixture(params=LAYERS)
+def layer(request):
+    make, shape, visits = LAYERS[request.param]
+    torch.manual_seed(0)
+    return make(), torch.randn(shape, requires_grad=True), torch.randn(N), visits
+
+
+def test_gradients_of_parameters_and_inputs_and_squares(layer, visits):
+    model, x, y, expected_visits = layer
+    wanted = [x, *model.parameters()]
+    expected = torch.autograd.grad(loss_fn(model(x), y), wanted)
+    expected_squares = loop(model, loss_fn, x.detach(), y)
+    engine = PerExampleSquares(model)
+    for _ in range(2):  # the first pass checks the gradients, the second does not
+        for p in wanted:
+            p.grad = None
+        visits.clear()
+        loss_fn(model(x), y).backward()
+        assert len(visits) == expected_visits
+        assert_same(engine.take(), expected_squares)
+        torch.testing.assert_close([p.grad for p in wanted], list(expected))
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_gradients_without_squares(layer, create_graph, visits):
+    model, x, y, _ = layer
+    wanted = [x, *model.parameters()]
+
+    def derivatives():
+        grads = torch.autograd.grad(loss_fn(model(x), y), wanted, create_graph=create_graph)
+        if not create_graph:
+            return grads
+        return torch.autograd.grad(sum(g.square().sum() for g in grads), wanted)
+
+    expected = derivatives()
+    engine = PerExampleSquares(model)
+    if not create_graph:
+        torch.testing.assert_close(derivatives(), expected)
+    loss = loss_fn(model(x), y)
+    engine.recording = False
+    grads = torch.autograd.grad(loss, wanted, create_graph=create_graph)
+    if create_graph:
+        grads = torch.autograd.grad(sum(g.square().sum() for g in grads), wanted)
+    torch.testing.assert_close(grads, expected)
+    assert not visits
+
+
+def test_an_lstm_whose_replay_differs_is_noticed(monkeypatch):
+    from vadam.curvature.perexample import lstm
+
+    forward = lstm._forward
+    model, x = Recurrent(batch_first=True), torch.randn(N, T, 3)
+    monkeypatch.setattr(lstm, "_forward", lambda call, x, directions: forward(call, 2 * x, directions))
+    with pytest.raises(RuntimeError, match="gives another output"):
+        squares(model, x, torch.randn(N))
