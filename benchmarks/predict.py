@@ -39,7 +39,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     results: dict[str, dict[str, float]] = {}
     print(
-        f"  {SAMPLES} draws   {'':8} {'forward ms':>10} {'loop ms':>9} {'ours ms':>9} {'loop/ours':>10} {'ours/(64 forwards)':>19}"
+        f"  {SAMPLES} draws   {'':8} {'forward ms':>10} {'loop ms':>9} {'ours ms':>9} {'reused ms':>9} {'loop/ours':>10} {'ours/(64 forwards)':>19} {'reused/(64 forwards)':>21}"
     )
     for name in ("mlp", "cnn", "transformer"):
         torch.manual_seed(0)
@@ -53,12 +53,14 @@ def main() -> None:
                 "forward": partial(forward, model, x),
                 "loop": partial(loop, model, post, x),
                 "ours": partial(vadam.predict, model, post, x, samples=SAMPLES),
+                "reused": partial(vadam.predict, model, vadam.Draws(post, SAMPLES), x),
             }
             seconds(steps, 1)
             times = seconds(steps, arguments.repeats)
             row = {f"{method} ms": round(1000 * statistics.median(t), 3) for method, t in times.items()}
             row["loop over ours"] = round(ratio(times["loop"], times["ours"]), 2)
             row["ours over 64 forwards"] = round(ratio(times["ours"], times["forward"]) / SAMPLES, 2)
+            row["reused over 64 forwards"] = round(ratio(times["reused"], times["forward"]) / SAMPLES, 2)
             results[f"{name}, {count} inputs"] = row
             print(f"  {name:12} {count:5}  " + "".join(f"{value:>11.2f}" for value in row.values()), flush=True)
     write(arguments.out, results, threads=arguments.threads, repeats=arguments.repeats)

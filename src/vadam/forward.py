@@ -18,6 +18,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 from torch.nn.modules.module import register_module_forward_hook
 
+from vadam.backends.gaussian_draws import draw_weights
+from vadam.gaussian import MeanFieldGaussian
+
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
 VMAP_FROM = 8
 FLOATS_A_PASS = {"cpu": 2**18, "accelerator": 2**26}
@@ -38,6 +41,35 @@ class OutputSampler(Protocol):
     """A posterior that draws outputs by itself, [samples, batch, ...], e.g. MC-Dropout."""
 
     def outputs(self, x: Any, samples: int, generator: torch.Generator | None = None) -> Tensor: ...
+
+
+class Draws:
+    """Weights that were drawn once and serve many predictions: ``predict(model, draws, x)``.
+
+    >>> from vadam.gaussian import MeanFieldGaussian
+    >>> post = MeanFieldGaussian({"weight": torch.ones(1, 1)}, {"weight": torch.full((1, 1), 4.0)})
+    >>> len(Draws(post, 8))
+    8
+    """
+
+    def __init__(self, post: WeightSampler, samples: int = 64, *, generator: torch.Generator | None = None) -> None:
+        if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
+            raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
+        self._samples = samples
+        self.weights = _draw(post, samples, generator)
+
+    def __len__(self) -> int:
+        return self._samples
+
+    def sample(self, n: int, *, generator: torch.Generator | None = None) -> Weights:
+        """Return the first n of the draws."""
+        if n > self._samples:
+            raise ValueError(f"samples must be at most {self._samples}, the number of draws, got {n}")
+        return {name: value[:n] for name, value in self.weights.items()}
+
+
+def _draw(post: WeightSampler, n: int, generator: torch.Generator | None) -> Weights:
+    return draw_weights(post, n, generator) if type(post) is MeanFieldGaussian else post.sample(n, generator=generator)
 
 
 def sampled_outputs(
@@ -64,12 +96,16 @@ def sampled_outputs(
         raise TypeError(
             f"a {type(post).__name__} cannot be sampled: give a posterior, as opt.posterior(model) or load(path).posterior"
         )
+    if isinstance(post, Draws):
+        with torch.no_grad(), _in_eval_mode(model):
+            draws = _checked(post.sample(samples), model, samples)
+            return _wide(torch.cat([_at_draws(model, draws, samples, batch, vmap) for batch in batches], dim=1))
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, sum(p.numel() for p in model.parameters())))
     rows = []
     with torch.no_grad(), _in_eval_mode(model):
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
-            draws = _checked(post.sample(n, generator=generator), model, n)
+            draws = _checked(_draw(post, n, generator), model, n)
             rows.append(torch.cat([_at_draws(model, draws, n, batch, vmap) for batch in batches], dim=1))
     return _wide(torch.cat(rows))
 

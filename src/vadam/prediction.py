@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vadam.forward import OutputSampler, WeightSampler, sampled_outputs
+from vadam.forward import Draws, OutputSampler, WeightSampler, sampled_outputs
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, like_output
 
 
@@ -23,7 +23,7 @@ def predict(
     model: nn.Module,
     post: WeightSampler | OutputSampler,
     x: Any,
-    samples: int = 64,
+    samples: int | None = None,
     *,
     likelihood: Likelihood | None = None,
     batch_size: int | None = None,
@@ -33,7 +33,9 @@ def predict(
     """The prediction at ``x``, with the same ``samples`` draws of the weights for every input.
 
     ``x``: a tensor, a tuple (the model's arguments), a dict (its keyword arguments), or an iterable of such batches.
-    ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``.
+    ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``, or
+    ``Draws(post, 64)``, weights that are drawn once and serve many calls.
+    ``samples``: the number of draws, 64 by default.
     ``likelihood``: ``Gaussian`` gives a :class:`Regression`, ``Categorical`` a :class:`Classes`, ``Bernoulli`` a
     :class:`Binary`; without one the result is a :class:`Regression` of the function values, free of noise.
     ``batch_size``: cut the inputs; the draws, and with them the result, stay the same.
@@ -48,6 +50,8 @@ def predict(
     >>> pred.std[0].item()  # at 0 the function is known, so there is only noise
     1.0
     """
+    if samples is None:
+        samples = len(post) if isinstance(post, Draws) else 64
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
     if likelihood is None or isinstance(likelihood, Gaussian):
         return Regression(outputs, likelihood)

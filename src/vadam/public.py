@@ -2,6 +2,7 @@
 
 from vadam import curvature, metrics, rules, schedules
 from vadam.bound import elbo
+from vadam.forward import Draws
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
 from vadam.optim import BBVI, IVON, VOGN, VON, FullVON, VadaGrad, Vadam, VariationalOptimizer, Vprop
@@ -15,6 +16,7 @@ __all__ = [
     "VON",
     "Bernoulli",
     "Categorical",
+    "Draws",
     "FullGaussian",
     "FullVON",
     "Gaussian",

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import find_spec
 from typing import Any, Protocol
 
 from torch import Tensor
@@ -44,16 +43,24 @@ class Backend(Protocol):
 
 
 @cache
+def has_native() -> bool:
+    """Return True if native loops can be compiled here."""
+    try:
+        import llvmlite.binding  # noqa: F401
+    except (ImportError, OSError):
+        return False
+    return True
+
+
+@cache
 def choose(name: str) -> Backend:
     """Return the backend of a name."""
-    if name == "native" or (name == "auto" and find_spec("llvmlite") is not None):
-        try:
-            from vadam.backends.native import Native
+    if name == "native" and not has_native():
+        raise ImportError("backend='native' needs llvmlite: pip install llvmlite")
+    if name in ("auto", "native") and has_native():
+        from vadam.backends.native import Native
 
-            return Native()
-        except ImportError as error:
-            if name == "native":
-                raise ImportError("backend='native' needs llvmlite: pip install llvmlite") from error
+        return Native()
     if name == "compiled":
         from vadam.backends.compiled import Compiled
 

@@ -111,6 +111,18 @@ def update(rule: ModuleType, *, has_curvature: bool, in_place: bool) -> Kernel:
 
 
 @cache
+def gaussian() -> Kernel:
+    """θ ← μ + ε/√precision."""
+
+    def compute(values: Values, _: Sequence[Value]) -> Values:
+        return {"theta": values["mu"] + values["eps"] * values["precision"].rsqrt()}
+
+    module = ir.Module(name="gaussian")
+    _emit_loop(module, ["theta", "mu", "precision"], 0, compute, noise=emit_noise(module))
+    return Kernel(Library(module))
+
+
+@cache
 def squares() -> Kernel:
     """Results[span] ← Σ x²."""
     module = ir.Module(name="squares")

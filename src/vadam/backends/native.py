@@ -203,6 +203,18 @@ class NativeDraw:
             first += len(params)
 
 
+def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Tensor], seed: int) -> None:
+    """Fill tensors [n, ...] with n draws μ + ε/√precision of some contiguous tensors."""
+    n = len(draws[0])
+    rows = [row for stacked in draws for row in stacked.unbind()]
+    table = Table(rows)
+    table.add(rows, written=True)
+    for tensors in (mean, precision):
+        table.add([x for x in tensors for _ in range(n)])
+    table.add_numbers([], len(rows))
+    table.run(kernels.gaussian(), seed=seed)
+
+
 class Table:
     """The memory that a native loop works on: for each tensor the address of every array and of its numbers."""
 
