@@ -60,7 +60,10 @@ def test_a_half_precision_weight_stays_finite() -> None:
 
 def test_parameters_whose_scalars_differ_are_not_computed_together() -> None:
     weights = [torch.ones(2) for _ in range(3)]
-    states = [{"m": w, "s": w, "s0": 0.0, "gamma1_t": g, "gamma2_t": 1.0} for w, g in zip(weights, (1.0, 0.9, 1.0), strict=True)]
+    states = [
+        {"m": w, "s": w, "s0": 0.0, "gamma1_t": g, "gamma2_t": 1.0}
+        for w, g in zip(weights, (1.0, 0.9, 1.0), strict=True)
+    ]
     found = make_buckets([(rules.vadam, {}, list(zip(weights, states, strict=True)))])
     assert [len(each.params) for each in found] == [2, 1]
     for each in found:

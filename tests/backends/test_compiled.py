@@ -61,7 +61,9 @@ print(*{str(warning.message) for warning in caught}, sep="\\n")
 def test_goes_on_where_nothing_can_be_compiled() -> None:
     result = subprocess.run([sys.executable, "-c", _NO_COMPILER], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
-    expected = "the optimizer's arithmetic cannot be compiled here, so its steps are slower (RuntimeError: no C++ compiler)"
+    expected = (
+        "the optimizer's arithmetic cannot be compiled here, so its steps are slower (RuntimeError: no C++ compiler)"
+    )
     assert result.stdout.splitlines() == [expected]
 
 

@@ -125,7 +125,7 @@ def test_functions_of_rules(name: str) -> None:
     function = FUNCTIONS[name]
     x = torch.cat([torch.linspace(-86, 86, 100_001), torch.linspace(-3, 3, 100_001), torch.tensor([0.0, math.nan])])
     if "root" in name:
-        x = x.abs()
+        x = x.abs()[x != 0]  # a precision of zero is refused before it is used
     w = nn.Parameter(torch.empty_like(x))
     rule = rule_of(function)
     assert kernels.is_arithmetic(rule)

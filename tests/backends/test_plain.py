@@ -13,9 +13,7 @@ from vadam.backends import plain
 MEAN_FIELD = [spec for spec in SPECS if spec.build is not vadam.FullVON]
 
 
-def trained(
-    spec: Spec, steps: int = 3, dtype: torch.dtype = torch.float64, **options: object
-) -> list[torch.Tensor]:
+def trained(spec: Spec, steps: int = 3, dtype: torch.dtype = torch.float64, **options: object) -> list[torch.Tensor]:
     problem = Problem(dtype)
     options = {"generator": torch.Generator().manual_seed(1), "backend": "plain", **options}
     opt = spec.make_for(problem.model, **options)

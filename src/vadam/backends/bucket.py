@@ -52,7 +52,7 @@ class Bucket:
 
     def scalars(self) -> dict[str, float]:
         """Return the scalars of the states, in which all parameters of the bucket agree."""
-        return {name: self.states[0][name] for name in scalar_fields(self.rule)}
+        return {name: float(self.states[0][name]) for name in scalar_fields(self.rule)}
 
     def set_scalars(self, values: dict[str, float]) -> None:
         """Write the scalars into the state of every parameter."""
@@ -107,12 +107,22 @@ class Bucket:
         return len(self.params) == 1 and _shares_memory(vector, local(self.params[0]))
 
     def _flat(self, x: Tensor, p: Tensor) -> Tensor:
+        if x.numel() != p.numel():
+            raise RuntimeError(wrong_size(x, p))
         return _in_memory_order(local(x.detach()), local(p)).reshape(-1)
 
     def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
         if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
             return tensors[0].detach()
         return torch.cat([x.detach().flatten() for x in tensors])
+
+
+def wrong_size(x: Tensor, p: Tensor) -> str:
+    """Return what to say of a tensor that has another number of elements than its parameter."""
+    return (
+        f"a tensor of {x.numel()} numbers belongs to {p.numel()} weights of shape {tuple(p.shape)}: was a parameter given other "
+        f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
+    )
 
 
 def _shares_memory(a: Tensor, b: Tensor) -> bool:
@@ -158,7 +168,7 @@ def _pack(rule: ModuleType, letters: Letters, params: list[tuple[Tensor, dict[st
     filling: dict[Any, tuple[Bucket, int]] = {}
     for p, state in params:
         limit = LIMIT["cpu" if p.is_cpu else "accelerator"]
-        kind = (p.dtype, p.device, *[state[name] for name in names])
+        kind = (p.dtype, p.device, *[float(state[name]) for name in names])
         size = p.numel()
         bucket, filled = filling.get(kind, (None, limit))
         if bucket is not None and size <= limit // 4 and filled + size <= limit:

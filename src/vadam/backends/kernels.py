@@ -129,7 +129,10 @@ def is_arithmetic(rule: ModuleType) -> bool:
     try:
         for f, operands in ((rule.precision, (state,)), (rule.update, (state, weight, weight))):
             f(*operands, **dict.fromkeys(letters_of(f), number))
-    except (NotArithmetic, TypeError):  # a TypeError comes from abs(), comparisons, functions of torch called on a class
+    except (
+        NotArithmetic,
+        TypeError,
+    ):  # a TypeError comes from abs(), comparisons, functions of torch called on a class
         return False
     return True
 

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 
 from vadam.backends import kernels, threads
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, wrong_size
 from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
@@ -218,7 +218,7 @@ class Table:
             address = _address(x, like)
             if address is None:
                 if x.numel() != like.numel():
-                    raise RuntimeError(_wrong_size(x, like))
+                    raise RuntimeError(wrong_size(x, like))
                 copy = torch.empty_like(like, dtype=torch.float32).copy_(local(x.detach()))
                 self._copies.append((local(x.detach()) if written else copy, copy))
                 address = copy.data_ptr()
@@ -338,10 +338,3 @@ def _pieces(sizes: list[int]) -> list[list[int]]:
             pieces.append([])
         pieces[-1].append(size)
     return pieces
-
-
-def _wrong_size(x: Tensor, like: Tensor) -> str:
-    return (
-        f"a tensor of {x.numel()} numbers belongs to {like.numel()} weights of shape {tuple(like.shape)}: was a parameter given other "
-        f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
-    )
