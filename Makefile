@@ -3,19 +3,21 @@ BIN := .venv/bin
 # CPU builds of torch are pinned and come first: an unpinned torch can pull gigabytes of GPU packages.
 TORCH := torch==2.13.0
 
-.PHONY: help demo test lint docs bench clean
+.PHONY: help demo test lint docs bench coverage release clean
 help:
 	@echo "make demo   install into .venv, train the family on small data, write report/index.html"
 	@echo "make test   install into .venv, run the whole test suite"
 	@echo "make lint   ruff and mypy"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make bench  speed and memory, as ratios against named peers"
+	@echo "make coverage  the library's tests, with the lines that they do not reach"
+	@echo "make release   build both wheels into dist/ and try them in a clean environment"
 
-.venv/.installed: pyproject.toml constraints.txt
+.venv/.installed: pyproject.toml paper/pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit("vadam needs Python 3.11 or newer, this is %s: call make PYTHON=python3.11" % sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --disable-pip-version-check -q $(TORCH)
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[dev]"
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[dev]" -e "./paper[sweep,rl]"
 	touch $@
 
 demo: .venv/.installed
@@ -33,8 +35,19 @@ docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 
 bench: .venv/.installed
-	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt ".[bench]"
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
 
+coverage: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[coverage]"
+	$(BIN)/python -m pytest -n 2 --dist loadgroup tests --cov=vadam --cov-report=term-missing:skip-covered --cov-report=xml
+
+release: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[release]"
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m build --outdir dist paper
+	$(PYTHON) .ci/check_release.py dist $(TORCH)
+
 clean:
-	rm -rf .venv report docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv dist report docs/_build .pytest_cache .mypy_cache .ruff_cache

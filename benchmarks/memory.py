@@ -19,7 +19,7 @@ from torch import nn
 
 from benchmarks.step import FAMILY
 from benchmarks.timing import write
-from vadam.experiments.cost.stochastic_layers import StochasticLinear
+from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear
 
 WIDTH, TENSORS = 1000, 5
 WEIGHTS = TENSORS * WIDTH**2
@@ -60,7 +60,8 @@ def kept_and_step(method: str, width: int) -> int:
             peer.step()
         return sum(v.nbytes for group in peer.param_groups for v in group.values() if isinstance(v, torch.Tensor))
     family, *flags = method.split(", ")
-    opt = FAMILY[family](params, compile="compiled" in flags, store_mean="no stored mean" not in flags)
+    backend = "native" if "compiled" in flags else "plain"
+    opt = FAMILY[family](params, backend=backend, store_mean="no stored mean" not in flags)
     for _ in range(2):
         with opt.sampled_params():
             params[-1].grad.mul_(1.0)  # a gradient was taken

@@ -6,8 +6,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from vadam.experiments.char_lm.network import LanguageModel, detached
-from vadam.experiments.image.network import ResidualNetwork
+from vadam_paper.experiments.char_lm.network import LanguageModel, detached
+from vadam_paper.experiments.image.network import ResidualNetwork
 
 
 def mlp() -> tuple[nn.Module, Tensor]:

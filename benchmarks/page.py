@@ -17,16 +17,17 @@ HEAD = """# Performance
 What a step costs is a ratio in one run against a named peer; times in milliseconds belong to the machine that is named below each
 table. `make bench` measures everything again, on an otherwise idle machine.
 
-By default the optimizers' arithmetic runs chunk by chunk in plain torch. `compile=True` compiles it at the first step, which takes some
-seconds. With `pip install "vadam[fast]"` float32 weights on the CPU are then moved by native loops that numba compiles from the rules
-themselves: one call draws all weights, one updates them, on torch's own threads. Other weights, and all where there is no numba, go
-through `torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
+By default float32 weights on the CPU are moved by native loops that llvmlite compiles from the rules themselves at the first step, in a
+fraction of a second: one call draws all weights, one updates them, on torch's own threads. Other weights are moved by torch's own
+operators. `backend="plain"` takes these for all weights, `backend="native"` insists on the loops, and `backend="compiled"` goes through
+`torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
+In the tables, "compiled" stands for the native loops, and a name without it for `backend="plain"`.
 
 ```python
 import torch, vadam
 
 model = torch.nn.Linear(3, 1)
-opt = vadam.Vadam(model.parameters(), num_data=100, compile=True)
+opt = vadam.Vadam(model.parameters(), num_data=100, backend="native")
 ```
 
 On Linux, large tensors that are freed and allocated again in every step cost page faults, for any optimizer; the environment variable

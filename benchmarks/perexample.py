@@ -113,7 +113,7 @@ def adam_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
 
 
 def vogn_step(model: nn.Module, x: Tensor, y: Tensor) -> Step:
-    optimizer, backward = VOGN(model.parameters(), num_data=60_000, compile=True), plain(model, x, y)
+    optimizer, backward = VOGN(model.parameters(), num_data=60_000), plain(model, x, y)
     optimizer.attach(model)
 
     def step() -> None:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 import vadam
 from benchmarks.networks import TRAINED, resnet18_shapes
 from benchmarks.timing import exponent, ratio, seconds, write
-from vadam.experiments.cost.stochastic_layers import stochastic
+from vadam_paper.experiments.cost.stochastic_layers import stochastic
 
 N = 50_000
 BARS = {"mlp": 1.5} | dict.fromkeys((name for name in TRAINED if name != "mlp"), 1.1)
@@ -112,7 +112,7 @@ def training(name: str, method: str) -> Step:
         optimizer = AuthorsVadam(model.parameters())
         return lambda: optimizer.step(backward)
     family, _, compiled = method.partition(", ")
-    optimizer = FAMILY[family](groups(model), compile=bool(compiled)).attach(model)
+    optimizer = FAMILY[family](groups(model), backend="native" if compiled else "plain").attach(model)
     return lambda: (backward(), optimizer.step())
 
 
@@ -169,7 +169,7 @@ def work(method: str, shapes: list[tuple[int, ...]], **options: Any) -> Step:
     if method == "posteriors vi.diag":
         return posteriors_step(params)
     family, *flags = method.split(", ")
-    extra = {"compile": "compiled" in flags, "store_mean": "no stored mean" not in flags}
+    extra = {"backend": "native" if "compiled" in flags else "plain", "store_mean": "no stored mean" not in flags}
     optimizer = FAMILY[family](params, **extra, **options)
     grads = [p.grad for p in params]
 

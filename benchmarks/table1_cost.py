@@ -25,12 +25,12 @@ import torch
 
 from benchmarks.ensemble import STEPS_A_ROUND, authors, looped
 from benchmarks.timing import write
-from vadam import data
 from vadam.ensemble import chunk, train
 from vadam.ensemble.suggest import next_point, random_point
-from vadam.experiments.uci import methods
-from vadam.experiments.uci.config import SETS, Config, preset
-from vadam.experiments.uci.networks import final_members, folds
+from vadam_paper import data
+from vadam_paper.experiments.uci import methods
+from vadam_paper.experiments.uci.config import SETS, Config, preset
+from vadam_paper.experiments.uci.networks import final_members, folds
 
 SPLITS = 4  # with five folds a stack of twenty
 CONFIG: Config = replace(preset("paper", "authors"), splits=SPLITS)

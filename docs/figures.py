@@ -10,7 +10,7 @@ import torch
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
 import vadam
-from vadam.experiments.plotting import INK, panels, style, svg
+from vadam.plotting import INK, panels, style, svg
 
 DOCS = Path(__file__).parent
 RED, BLUE, GREEN = "#e0533d", "#3b82c4", "#1a9850"

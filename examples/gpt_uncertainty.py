@@ -5,7 +5,8 @@
 trains (about ten minutes on one core), then shows for each character what the network was unsure about before it saw it:
 every character is coloured by the mutual information between the prediction and the weights, the part of the uncertainty
 that more text could remove. The passage is from the end of the book, which was not trained on; below it stands text of another
-kind. Writes ``posterior.safetensors``, ``uncertainty.json`` and ``uncertainty.html``.
+kind. Writes ``posterior.safetensors``, ``uncertainty.json`` and ``uncertainty.html``. The novel comes with ``pip install ./paper``;
+``--text FILE`` trains on another one.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ import transformers
 from torch import Tensor, nn
 
 import vadam
-from vadam.data import load
 
 OTHER_TEXT = {
     "Not in the book, but in its manner": (
@@ -158,6 +158,7 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--data", type=Path, default=None, help="folder of the data sets (default: VADAM_DATA, or a download)"
     )
+    parser.add_argument("--text", type=Path, default=None, help="a text to train on instead of the novel")
     parser.add_argument("--steps", type=int, default=2000)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--length", type=int, default=128, help="characters in a window")
@@ -171,11 +172,20 @@ def options(arguments: list[str] | None = None) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
+def novel(folder: Path | None) -> bytes:
+    """Return War and Peace, from the folder, VADAM_DATA, the cache or the network."""
+    try:
+        from vadam_paper.data import load
+    except ImportError as error:
+        raise SystemExit("The novel comes with vadam-paper: pip install ./paper, or give --text FILE.") from error
+    return load("war-and-peace", folder).content
+
+
 def main(arguments: list[str] | None = None) -> None:
     chosen = options(arguments)
     chosen.out.mkdir(parents=True, exist_ok=True)
     transformers.set_seed(chosen.seed)
-    book = load("war-and-peace", chosen.data).content.decode("utf-8-sig").replace("\r\n", "\n")
+    book = (chosen.text.read_bytes() if chosen.text else novel(chosen.data)).decode("utf-8-sig").replace("\r\n", "\n")
     alphabet = Alphabet("".join(sorted(set(book))))
     cut = len(book) * 9 // 10
     model = network(alphabet, length=chosen.length, width=chosen.width, layers=chosen.layers)

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vadam import persist
-from vadam.experiments import atomic as experiments_atomic
+from vadam import atomic, persist
 from vadam.gaussian import MeanFieldGaussian
 
 
@@ -24,7 +23,7 @@ def posterior(size: int = 3) -> MeanFieldGaussian:
 
 
 WRITERS = {
-    "atomic": lambda path: experiments_atomic.write_bytes(path, b"new"),
+    "atomic": lambda path: atomic.write_bytes(path, b"new"),
     "posterior": lambda path: persist.save(path, posterior()),
 }
 writers = pytest.mark.parametrize("write", WRITERS.values(), ids=WRITERS)
@@ -52,7 +51,7 @@ def test_a_temporary_file_is_created_exclusively(tmp_path: Path, monkeypatch: py
     victim.write_bytes(b"precious")
     (tmp_path / f".out.{fixed.hex}.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
-        experiments_atomic.write_bytes(tmp_path / "out", b"new")
+        atomic.write_bytes(tmp_path / "out", b"new")
     assert victim.read_bytes() == b"precious"
 
 
@@ -111,13 +110,13 @@ def test_other_files_stay(tmp_path: Path) -> None:
     others = [".out.tmp", ".out.mine.tmp", "out.tmp", f".other.{'0' * 32}.tmp", f".out[1].{'0' * 32}.tmp"]
     for name in others:
         (tmp_path / name).touch()
-    experiments_atomic.write_bytes(tmp_path / "out", b"new")
+    atomic.write_bytes(tmp_path / "out", b"new")
     assert files(tmp_path) == sorted(["out", *others])
 
 
 def test_a_writer_at_work_is_not_taken_for_a_killed_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reached, go_on = threading.Event(), threading.Event()
-    slow = threading.Thread(target=experiments_atomic.write_bytes, args=(tmp_path / "out", b"slow"))
+    slow = threading.Thread(target=atomic.write_bytes, args=(tmp_path / "out", b"slow"))
     system_fsync = os.fsync
 
     def fsync(descriptor: int) -> None:
@@ -129,7 +128,7 @@ def test_a_writer_at_work_is_not_taken_for_a_killed_one(tmp_path: Path, monkeypa
     monkeypatch.setattr(os, "fsync", fsync)
     slow.start()
     assert reached.wait(60)
-    experiments_atomic.write_bytes(tmp_path / "out", b"quick")
+    atomic.write_bytes(tmp_path / "out", b"quick")
     assert len(files(tmp_path)) == 2
     go_on.set()
     slow.join()
@@ -139,7 +138,7 @@ def test_a_writer_at_work_is_not_taken_for_a_killed_one(tmp_path: Path, monkeypa
 
 @pytest.mark.skipif(os.name == "nt", reason="file modes are POSIX")
 def test_the_file_has_the_usual_mode(tmp_path: Path) -> None:
-    experiments_atomic.write_bytes(tmp_path / "out", b"new")
+    atomic.write_bytes(tmp_path / "out", b"new")
     (tmp_path / "usual").touch()
     modes = {stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("out", "usual")}
     assert len(modes) == 1
@@ -148,5 +147,13 @@ def test_the_file_has_the_usual_mode(tmp_path: Path) -> None:
 def test_a_planted_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / f".out.{'0' * 32}.tmp")
     begun = time.monotonic()
-    experiments_atomic.write_bytes(tmp_path / "out", b"new")
+    atomic.write_bytes(tmp_path / "out", b"new")
     assert time.monotonic() - begun < 10
+
+
+def test_missing_folders_are_created_unless_told_otherwise(tmp_path: Path) -> None:
+    atomic.write_text(tmp_path / "new" / "deep" / "out", "ñ")
+    assert (tmp_path / "new" / "deep" / "out").read_bytes() == "ñ".encode()
+    with pytest.raises(FileNotFoundError):
+        atomic.write_bytes(tmp_path / "nowhere" / "out", b"new", parents=False)
+    assert files(tmp_path) == ["new"]

@@ -1,23 +1,20 @@
 """The command: what it prints, where it writes, how it fails."""
 
 import json
-import signal
-import subprocess
-import sys
-import time
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+import typer
 from typer.testing import CliRunner, Result
 
-from vadam.cli import frame, modelling
+import vadam
+from vadam.cli import frame, modelling, plugins
 from vadam.cli.app import app
 from vadam.cli.progress import bar
-from vadam.experiments import ExperimentError, experiments
-
-COMMAND = [sys.executable, "-c", "from vadam.cli import main; main()"]
+from vadam.cli.speech import CommandError
 
 
 def call(*arguments: object) -> Result:
@@ -32,113 +29,70 @@ def answer(*arguments: object) -> dict:
 
 def test_help_names_every_command() -> None:
     text = call("--help").output
-    for command in ("list", "run", "reproduce", "report", "demo", "data", "fit", "predict"):
+    for command in ("demo", "fit", "predict", *plugins.PAPER_COMMANDS):
         assert f" {command} " in text
     assert "--install-completion" in text
 
 
 def test_version() -> None:
-    assert call("--version").output.startswith("vadam ")
+    assert call("--version").output == f"vadam {vadam.__version__}\n"
 
 
-def test_list(tmp_path: Path) -> None:
-    rows = answer("list", "--results", tmp_path)
-    assert [row["name"] for row in rows] == [experiment.name for experiment in experiments()]
-    assert all(row["recorded"] == {} for row in rows)
-    assert "Figure 2a" in call("list", "--results", tmp_path).output
+def with_plugins(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> typer.Typer:
+    """An app of one command of its own, ``fit``, where these entry points are installed."""
+    monkeypatch.setattr(plugins, "entry_points", lambda group: [p for p in points if p.group == group])
+    made = typer.Typer()
+    made.command("fit")(lambda: typer.echo("the library's"))
+    plugins.add_commands(made, taken={"fit"})
+    return made
 
 
-def test_run_and_resume(tmp_path: Path) -> None:
-    arguments = ("run", "theory", "--preset", "smoke", "--out", tmp_path, "--jobs", 1)
-    first = answer(*arguments)
-    assert first["cells_done"] == first["cells"] == 3
-    assert answer(*arguments) == first
-    shown = call(*arguments).output
-    assert "Theorem 1" in shown
-    assert "No verdicts yet. They need the preset paper of the protocol text." in " ".join(shown.split())
+@pytest.mark.parametrize("command", ["list", "run", "reproduce", "report", "data"])
+def test_without_the_paper_its_commands_say_what_installs_them(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = with_plugins(monkeypatch)
+    for arguments in ([command], [command, "theory", "--preset", "smoke"], [command, "--help"]):
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == 1
+        assert f"vadam {command} belongs to vadam-paper" in " ".join(result.output.split())
+        assert "pip install ./paper" in " ".join(result.output.split())
+    as_json = CliRunner().invoke(app, [command, "--json"])
+    assert "pip install ./paper" in json.loads(as_json.stdout)["error"]
+    shown = CliRunner().invoke(app, ["--help"]).output
+    assert command in shown
+    assert "not installed: pip install ./paper in a checkout" in shown
 
 
-def test_what_is_missing_is_said_by_the_preset_that_counts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    from vadam.cli.experiments import _show_results
-    from vadam.experiments import find
-
-    _show_results(find("char-lm"), tmp_path)
-    assert "the preset early or paper of" in " ".join(capsys.readouterr().out.split())
-    assert "early" in call("run", "--help").output
-
-
-def test_brackets_are_not_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from vadam.cli.experiments import _show_results
-    from vadam.experiments import find
-
-    _show_results(find("logreg-usps"), tmp_path)
-    assert "Median [quartiles]" in " ".join(capsys.readouterr().out.split())
+def test_a_plugin_adds_commands_and_groups_and_takes_none_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    points = {"version": "vadam.cli.app:_version", "tables": "vadam.cli.app:app", "fit": "vadam.cli.app:_version"}
+    app = with_plugins(monkeypatch, *(EntryPoint(name, value, plugins.GROUP) for name, value in points.items()))
+    assert CliRunner().invoke(app, ["version", "yes"]).output == f"vadam {vadam.__version__}\n"
+    assert "--target" in CliRunner().invoke(app, ["tables", "fit", "--help"], env={"COLUMNS": "200"}).output
+    assert CliRunner().invoke(app, ["fit"]).output == "the library's\n"
 
 
-def test_report(tmp_path: Path) -> None:
-    written = answer("report", "--results", tmp_path / "none", "--out", tmp_path / "report")
-    assert Path(written["page"]).exists()
-    assert Path(written["ledger"]).exists()
-
-
-def test_reproduce_runs_every_protocol_and_reports(tmp_path: Path) -> None:
-    result = call(
-        "reproduce", "local-minima", "--preset", "smoke", "--out", tmp_path, "--report", tmp_path / "page", "--jobs", 1
-    )
-    assert result.exit_code == 0, result.output
-    assert (tmp_path / "local-minima" / "smoke-text" / "rows.jsonl").exists()
-    assert (tmp_path / "page" / "index.html").exists()
+def test_a_broken_plugin_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = with_plugins(monkeypatch, EntryPoint("run", "nowhere_to_be_found:run", plugins.GROUP))
+    result = CliRunner().invoke(app, ["run", "theory"])
+    assert result.exit_code == 1
+    assert "nowhere_to_be_found cannot be loaded (ModuleNotFoundError" in " ".join(result.output.split())
+    assert CliRunner().invoke(app, ["fit"]).exit_code == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("run", "logreg-toi"), "Did you mean 'logreg-toy'?"),
-        (("run", "theory", "--preset", "huge"), "smoke, quick, paper, not 'huge'"),
-        (("run", "theory", "--protocol", "authors"), "one of text, not 'authors'"),
-        (("run", "theory", "--preset", "smoke", "--jobs", "-1"), "at least 1, not -1"),
-        (("data", "check", "bostn"), "did you mean 'boston'?"),
         (("predict", "none.safetensors", "none.csv"), "There is no model none.safetensors."),
         (("fit", "none.csv", "--target", "y"), "There is no file none.csv."),
     ],
 )
-def test_mistakes_are_told_in_words(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
-    where = ("--out", tmp_path) if arguments[0] == "run" else ()
-    result = call(*arguments, *where)
+def test_mistakes_are_told_in_words(arguments: tuple[str, ...], says: str) -> None:
+    result = call(*arguments)
     assert result.exit_code == 1
     assert says in " ".join(result.output.split())
     assert "Traceback" not in result.output
-    as_json = call(*arguments, *where, "--json")
+    as_json = call(*arguments, "--json")
     assert as_json.exit_code == 1
     assert says in json.loads(as_json.stdout)["error"]
-
-
-def test_data_list_and_check() -> None:
-    rows = {row["name"]: row for row in answer("data", "list")}
-    assert rows["boston"]["rows"] == 506
-    assert answer("data", "check", "diabetes")["ok"]
-    assert "boston" in call("data", "list").output
-    assert answer("data", "get", "diabetes")["found"] == "package"
-
-
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None:
-    arguments = ["run", "theory", "--preset", "quick", "--out", str(tmp_path), "--jobs", "1"]
-    # A runner in the background of a shell ignores Ctrl-C, and so would what it starts.
-    process = subprocess.Popen(
-        [*COMMAND, *arguments],
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    manifest = tmp_path / "theory" / "quick-text" / "manifest.json"
-    _until(manifest.exists, 120)
-    time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    assert "".join(f"Go on with: vadam {' '.join(arguments)}".split()) in "".join(errors.split())
-    assert "Traceback" not in errors
-    assert "running" not in json.loads(manifest.read_text())
 
 
 def test_without_a_terminal_progress_is_a_line_now_and_then(
@@ -223,14 +177,14 @@ def test_words_become_columns_and_the_names_say_how() -> None:
     ],
 )
 def test_columns_that_cannot_be_used_are_named(table: pd.DataFrame, says: str) -> None:
-    with pytest.raises(ExperimentError, match=says):
+    with pytest.raises(CommandError, match=says):
         frame.features(table)
 
 
 def test_a_missing_column_is_named() -> None:
-    with pytest.raises(ExperimentError, match="needs the column 'b'"):
+    with pytest.raises(CommandError, match="needs the column 'b'"):
         frame.features_like(pd.DataFrame({"a": [1.0]}), ["a", "b"])
-    with pytest.raises(ExperimentError, match=r"no column 'y'\. Its columns: a"):
+    with pytest.raises(CommandError, match=r"no column 'y'\. Its columns: a"):
         frame.target_of(pd.DataFrame({"a": [1.0]}), "y")
 
 
@@ -246,10 +200,3 @@ def test_a_missing_column_is_named() -> None:
 )
 def test_the_task_is_judged_by_the_target(target: pd.Series, task: str) -> None:
     assert modelling._task("auto", target) == task
-
-
-def _until(true, seconds: float) -> None:
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "waited too long"
-        time.sleep(0.05)

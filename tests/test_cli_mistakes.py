@@ -13,9 +13,8 @@ from typer.testing import CliRunner, Result
 from vadam import persist
 from vadam.cli import modelling
 from vadam.cli.app import app
+from vadam.demo import schedule
 from vadam.estimators import VadamRegressor
-from vadam.experiments import runner
-from vadam.experiments.demo import schedule
 from vadam.report.model import RegressionJudged, build
 
 READ_ONLY = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # pandas gives such arrays
@@ -51,19 +50,14 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")
 
-    for place, name in ((modelling, "fit"), (modelling, "predict"), (runner, "run"), (schedule, "run")):
+    for place, name in ((modelling, "fit"), (modelling, "predict"), (schedule, "run")):
         monkeypatch.setattr(place, name, begun)
-    monkeypatch.setattr("vadam.report.build", begun)
 
 
 COMMANDS = {
     "fit": ("fit", "{table}", "--target", "y", "--out", "{out}/model.safetensors"),
     "fit's page": ("fit", "{table}", "--target", "y", "--out", "{tmp}/m.safetensors", "--report", "{out}/page.html"),
     "predict": ("predict", "{table}", "{table}", "--out", "{out}/predictions.csv"),
-    "run": ("run", "theory", "--preset", "smoke", "--out", "{out}"),
-    "reproduce": ("reproduce", "theory", "--preset", "smoke", "--out", "{out}", "--report", "{tmp}/page"),
-    "reproduce's page": ("reproduce", "theory", "--preset", "smoke", "--out", "{tmp}", "--report", "{out}"),
-    "report": ("report", "--results", "{tmp}/results", "--out", "{out}"),
     "demo": ("demo", "--out", "{out}"),
 }
 

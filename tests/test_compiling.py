@@ -21,8 +21,8 @@ def test_code_on_the_disk_is_that_of_a_width(monkeypatch: pytest.MonkeyPatch, ca
     given = []
     monkeypatch.setattr(torch.backends.cpu, "get_cpu_capability", lambda: capability)
     monkeypatch.setattr(torch, "compile", lambda f, **how: given.append(how["options"]))
-    compiled(double, what="this", but="so it is slow")
-    compiled(double, what="this", but="so it is slow", options={"max_autotune": False})
+    compiled(double, subject="this", consequence="so it is slow")
+    compiled(double, subject="this", consequence="so it is slow", options={"max_autotune": False})
     width = {} if bits is None else {"cpp.simdlen": bits}
     assert given == [width or None, width | {"max_autotune": False}]
 
@@ -61,7 +61,7 @@ def test_where_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         raise RuntimeError("no C++ compiler\n\nand a long explanation")
 
     monkeypatch.setattr(torch, "compile", lambda f, **how: broken)
-    run = compiled(double, what="the sum", but="so it is slow")
+    run = compiled(double, subject="the sum", consequence="so it is slow")
     with pytest.warns(
         UserWarning, match=r"^the sum cannot be compiled here, so it is slow \(RuntimeError: no C.. compiler\)$"
     ):

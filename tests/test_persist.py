@@ -16,7 +16,7 @@ from torch import nn
 
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.persist import SHA256, VERSION, load, save, sealed
-from vadam.predict import predict
+from vadam.prediction import predict
 
 
 def mean_field(seed=0):

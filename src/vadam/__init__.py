@@ -1,37 +1,28 @@
 """Bayesian deep learning at the price of Adam: change the optimizer, keep the network, get a posterior over the weights."""
 
-from vadam import curvature, metrics, rules, schedules
-from vadam.elbo import elbo
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian
-from vadam.optim import BBVI, IVON, VOGN, VON, FullVON, VadaGrad, Vadam, VariationalOptimizer, Vprop
-from vadam.persist import load, save
-from vadam.predict import predict
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BBVI",
-    "IVON",
-    "VOGN",
-    "VON",
-    "Bernoulli",
-    "Categorical",
-    "FullGaussian",
-    "FullVON",
-    "Gaussian",
-    "MeanFieldGaussian",
-    "Mixture",
-    "VadaGrad",
-    "Vadam",
-    "VariationalOptimizer",
-    "Vprop",
-    "curvature",
-    "elbo",
-    "load",
-    "metrics",
-    "predict",
-    "rules",
-    "save",
-    "schedules",
-]
+if TYPE_CHECKING:
+    from vadam.public import *  # noqa: F403
+else:
+
+    def __getattr__(name: str) -> object:
+        """Import all public names at the first use of one, so that ``vadam --help`` does not import torch."""
+        from importlib import import_module
+        from importlib.util import find_spec
+
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
+            return import_module(
+                f"{__name__}.{name}"
+            )  # alone: it may be imported by what the public names are imported from
+        if not name.startswith("_") or name == "__all__":
+            public = import_module("vadam.public")
+            globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)
+            if name in globals():
+                return globals()[name]
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__getattr__("__all__")})

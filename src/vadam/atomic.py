@@ -19,8 +19,13 @@ if sys.platform != "win32":
     import fcntl
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Replace the file at ``path``, or create it. On an error the old file stays and no other is left."""
+def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
+    """Replace the file at ``path``, or create it. On an error the old file stays and no other is left.
+
+    Missing folders are created unless ``parents`` is False, which raises FileNotFoundError.
+    """
+    if parents:
+        path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
     file = _create_beside(path)
     try:
@@ -33,6 +38,11 @@ def write_bytes(path: Path, content: bytes) -> None:
             os.replace(file.name, path)
     finally:
         Path(file.name).unlink(missing_ok=True)
+
+
+def write_text(path: Path, content: str) -> None:
+    """Replace the file at ``path``, or create it, in UTF-8."""
+    write_bytes(path, content.encode())
 
 
 def _create_beside(path: Path) -> IO[bytes]:

@@ -53,7 +53,7 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
         raise ValueError(f"config must hold JSON values only (text, numbers, lists, dicts): {error}") from error
     metadata = {"vadam": header, **SHA256}
     content = serialized({name: _plain(value) for name, value in tensors.items()}, metadata=metadata)
-    atomic.write_bytes(Path(path), sealed(content))
+    atomic.write_bytes(Path(path), sealed(content), parents=False)
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Saved:

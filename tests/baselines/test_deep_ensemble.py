@@ -4,7 +4,7 @@ from torch import nn
 
 from vadam.baselines import DeepEnsemble
 from vadam.likelihoods import Gaussian
-from vadam.predict import predict
+from vadam.prediction import predict
 
 
 def test_outputs_are_those_of_the_members(mlp, regression):

@@ -6,7 +6,7 @@ from torch import nn
 
 from vadam.baselines import MAP, DeepEnsemble, DiagonalLaplace, LastLayerLaplace, MCDropout
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
-from vadam.predict import predict
+from vadam.prediction import predict
 
 BASELINES = {
     "MAP": MAP,

@@ -56,8 +56,8 @@ def train(model: nn.Module, opt, steps: range) -> None:
         opt.step()
 
 
-def whole(x: Tensor) -> Tensor:
-    return x.full_tensor() if isinstance(x, DTensor) else x.detach().clone()
+def whole(x: Tensor | float) -> Tensor:
+    return x.full_tensor() if isinstance(x, DTensor) else torch.as_tensor(x, dtype=torch.float64).detach().clone()
 
 
 def everything(opt) -> list[Tensor]:

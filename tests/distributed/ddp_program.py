@@ -16,6 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from specs import SPECS, Problem, Spec
 from vadam import curvature
+from vadam.rules.binding import call
 
 
 def gathered(x: Tensor) -> Tensor:
@@ -46,9 +47,9 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
             p.copy_(mean)
     result = []
     group = opt.param_groups[0]
-    rule, _, tempered, rates = opt._letters(group)
+    rule, letters = opt._rule_and_letters(group)
     for k, (p, g) in enumerate(zip(params, grads, strict=True)):
-        precision = opt._sampling_precision(group, p)
+        precision = opt._precision(p) + letters["sampling_precision"]
         g_hat = gathered(g).mean(0)
         if spec.name.startswith("VOGN"):
             h = gathered(squares[k]).mean(0)
@@ -56,7 +57,8 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
             h = gathered(curvature.reparameterised(g, (drawn[k] - means[k]) * precision.sqrt(), precision)).mean(0)
         else:
             h = g_hat**2
-        result.append(rule.update(opt._state(group, p, p.detach()), g_hat, h, **tempered, **rates).mu)
+        state = rule.State(p.detach(), **opt.state[p])
+        result.append(call(rule.update, state, g_hat, h, letters=letters).mu)
     return result
 
 

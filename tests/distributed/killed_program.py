@@ -56,7 +56,7 @@ class Training:
         tensors = []
         for _, opt in self.pairs.values():
             params = [p for group in opt.param_groups for p in group["params"]]
-            every = [*params, *(value for p in params for value in opt.state[p].values())]
+            every = [*params, *(torch.as_tensor(value) for p in params for value in opt.state[p].values())]
             tensors += [(x.to_local() if hasattr(x, "to_local") else x).detach().clone() for x in every]
         return tensors
 

@@ -21,6 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from specs import SPECS, Spec
 from vadam.integrations.lightning import PosteriorCallback
+from vadam.optim.sample import Owner
 
 logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
 G = torch.Generator().manual_seed(0)
@@ -49,7 +50,7 @@ class SavingInTheMiddle(lightning.Callback):
     saved = 0
 
     def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-        if pl_module.opt._held == "loop":
+        if pl_module.opt._weights.owner is Owner.LOOP:
             weights, mean = pl_module.state_dict(), pl_module.opt.posterior(pl_module).mean
             assert all(torch.equal(weights[name], mean[name]) for name in mean), "not the mean"
             self.saved += 1

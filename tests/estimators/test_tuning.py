@@ -11,8 +11,6 @@ from vadam.ensemble import Vadam
 from vadam.ensemble.calibration import noise_precision
 from vadam.estimators import VadamRegressor
 from vadam.estimators.family import FAMILY
-from vadam.experiments.uci import methods
-from vadam.experiments.uci.config import preset
 
 
 def test_tuning_calibrates():
@@ -122,15 +120,6 @@ def test_folds_and_whole_are_trained_alike(monkeypatch):
         VadamRegressor(random_state=0).fit(*line(1100))
     assert {member.epochs for member in seen} == {445}  # 9 steps each, 4,000 in all
     assert {len(member.train) for member in seen} == {880}
-
-
-def test_many_rows_as_in_table_1():
-    """Concrete's training part is small in the protocol ``best``, Wine's is large."""
-    best, model = preset("paper", "best"), VadamRegressor()
-    for name, rows in (("concrete", 927), ("wine", 1439)):
-        assert model._batch_size(rows) == methods.batch_size(name)
-    assert (model._epochs(927), model._epochs(100_000)) == (best.epochs, best.epochs_large)
-    assert model._space(model._method(), "gaussian") == methods.space(best, "vadam", "wine")
 
 
 @pytest.mark.parametrize("optimizer", FAMILY)

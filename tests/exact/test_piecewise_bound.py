@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from vadam.exact import logistic, piecewise_bound
+from exact import piecewise_bound
+from vadam.exact import logistic
 from vadam.exact.expectations import softplus_expectations
 
 

@@ -27,15 +27,15 @@ def example() -> ModuleType:
         sys.path.remove(str(ROOT / "examples"))
 
 
-def test_it_runs(example: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_runs(example: ModuleType, tmp_path: Path) -> None:
     book = b"".join(
         b"Well, Prince, so Genoa and Lucca are now just family estates of the Buonapartes.\n\n" for _ in range(100)
     )
-    monkeypatch.setattr(example, "load", lambda *_: vadam.data.table.Text(book))
+    (tmp_path / "book.txt").write_bytes(book)
     small = "--steps 3 --batch 2 --length 32 --width 16 --layers 1 --samples 4"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of other people's deprecations
-        example.main([*small.split(), "--out", str(tmp_path)])
+        example.main([*small.split(), "--text", str(tmp_path / "book.txt"), "--out", str(tmp_path)])
     passages = json.loads((tmp_path / "uncertainty.json").read_text())
     assert len(passages) == 4
     for passage in passages:

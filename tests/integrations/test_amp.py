@@ -101,7 +101,7 @@ def test_scaler_with_clipping_and_accumulation(spec: Spec, way: str, samples: in
 def test_a_real_overflow_is_skipped(spec: Spec, way: str) -> None:
     """A scale that float16 cannot hold: the gradient overflows by itself, the step is left out, the scale falls, training goes on."""
     problem = Mixed(spec, way, torch.float16)
-    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, backoff_factor=2.0**-8, growth_interval=1000)
+    scaler = torch.amp.GradScaler("cpu", init_scale=2.0**24, backoff_factor=2.0**-16, growth_interval=1000)
     before, skipped = problem.weights(), []
     for _ in range(4):
         problem.opt.zero_grad()

@@ -17,6 +17,7 @@ from specs import SPECS, Spec, same, snapshot
 
 lightning = pytest.importorskip("lightning", reason='Lightning is not installed: pip install "vadam[lightning]"')
 from vadam.integrations.lightning import KEY, PosteriorCallback, posterior  # noqa: E402
+from vadam.optim.sample import Owner  # noqa: E402
 
 LOOPED = pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways], ids=str)
 BY_CLOSURE = pytest.mark.parametrize("spec", [s for s in SPECS if "attach" in s.ways or not s.differentiable], ids=str)
@@ -294,7 +295,7 @@ def test_an_optimizer_without_a_prior_has_no_elbo(tmp_path: Path) -> None:
 def test_saving_in_the_middle_of_a_step_saves_the_mean(tmp_path: Path) -> None:
     class Saving(lightning.Callback):
         def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
-            if pl_module.opt._held == "loop":
+            if pl_module.opt._weights.owner is Owner.LOOP:
                 trainer.save_checkpoint(tmp_path / "middle.ckpt")
 
     module = Regression(VADAM)

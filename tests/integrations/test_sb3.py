@@ -125,7 +125,7 @@ def test_arguments_given_to_load_are_checked_and_go_before_those_that_were_saved
         ({"sample_every": "minute"}, "sample_every='minute' is not valid"),
         ({"policy_gradient": "max"}, "policy_gradient='max' is not valid"),
         ({"actor_optimizer_kwargs": {"samples": 2}}, "samples=2 in actor_optimizer_kwargs"),
-        ({"actor_optimizer_kwargs": {"lr": -1.0}}, "lr=-1.0"),
+        ({"actor_optimizer_kwargs": {"lr": -1.0}}, r"lr must be in \[0, inf\), got -1.0"),
     ):
         with pytest.raises(ValueError, match=error):
             ParameterNoiseDDPG.load(tmp_path / "model", **wrong)
@@ -238,16 +238,6 @@ def test_actions_with_several_axes() -> None:
     model = small(Grid())
     model.learn(70)
     assert model.predict(np.zeros(3, dtype=np.float32))[0].shape == (2, 3)
-
-
-def test_what_is_installed_decides_what_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For every optimizer of the family, where the model is used: what was saved elsewhere does not say."""
-    for there in (True, False):
-        monkeypatch.setattr("vadam.integrations.sb3.available", lambda there=there: there)
-        for optimizer, arguments in ((vadam.Vadam, {}), (vadam.VadaGrad, {"init_precision": 1e4})):
-            model = small("Pendulum-v1", optimizer, arguments)
-            assert model.actor.optimizer.compile is there
-            assert "compile" not in model.actor_optimizer_kwargs
 
 
 def test_a_subclass_of_vadam_has_the_papers_settings() -> None:

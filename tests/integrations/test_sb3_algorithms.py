@@ -17,9 +17,9 @@ from vadam.integrations.sb3 import ParameterNoiseDDPG
 
 GAMMA, TAU, KAPPA = 0.99, 0.1, 1e-3
 VADAM = {
-    "lr": 1e-2, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e2, "compile": False,
+    "lr": 1e-2, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e2,
 }  # fmt: skip
-VADAGRAD = {"lr": 1e-2, "beta": 0.01, "init_precision": 1e2, "compile": False}
+VADAGRAD = {"lr": 1e-2, "beta": 0.01, "init_precision": 1e2}
 
 
 class Double(FlattenExtractor):

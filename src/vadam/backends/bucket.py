@@ -107,9 +107,10 @@ class Bucket:
         return len(self.params) == 1 and _shares_memory(vector, local(self.params[0]))
 
     def _flat(self, x: Tensor, p: Tensor) -> Tensor:
-        if x.numel() != p.numel():
-            raise RuntimeError(wrong_size(x, p))
-        return _in_memory_order(local(x.detach()), local(p)).reshape(-1)
+        own, like = local(x.detach()), local(p)
+        if own.numel() != like.numel():
+            raise RuntimeError(wrong_size(own, like))
+        return _in_memory_order(own, like).reshape(-1)
 
     def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
         if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:

@@ -22,7 +22,7 @@ from vadam.backends.bucket import Bucket, wrong_size
 from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
-from vadam.backends.shards import PLAIN, local, sharded_like
+from vadam.backends.shards import PLAIN, is_sharded, local, sharded_like
 from vadam.rules.binding import letters_of, precision_fields, vector_fields
 
 PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
@@ -90,8 +90,8 @@ class Native:
             bucket.set_scalars(kernel.advanced(_numbers(bucket, rule.update)))
 
     def norms(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the norm of each tensor; a norm is finite only if the squares are."""
-        if any(_address(x, x) is None for x in tensors):
+        """Return the norm of each tensor, over all ranks if it is sharded; a norm is finite only if the squares are."""
+        if any(is_sharded(x) or _address(x, x) is None for x in tensors):
             return self._plain.norms(tensors)
         table = Table(tensors)
         table.add(tensors)
@@ -164,14 +164,15 @@ class NativeDraw:
             results = _empty_like(self._params)
             given = [grads[p] if p in grads else torch.zeros_like(p) for p in self._params]
             self._run(kernels.products, [(given, False), (results, True)], self._sign)
-            h |= {p: x for p, x in zip(self._params, results, strict=True) if p in grads}
+            h |= {p: sharded_like(p, x) for p, x in zip(self._params, results, strict=True) if p in grads}
         return h
 
     def noise(self) -> Grads:
         """Return ε of every parameter."""
         eps = _empty_like(self._params)
         self._run(kernels.noise, [(eps, True)], self._sign)
-        return dict(zip(self._params, eps, strict=True)) | ({} if self.other is None else self.other.noise())
+        of_native = {p: sharded_like(p, x) for p, x in zip(self._params, eps, strict=True)}
+        return of_native | ({} if self.other is None else self.other.noise())
 
     def _shift(self, vectors: list[Tensor], sign: float, means: Sequence[Tensor] = ()) -> None:
         """Add ± the deviation to the parameters, or to copies of them; write the means if there is room for them."""
@@ -217,8 +218,8 @@ class Table:
         for x, like in zip(tensors, self._like, strict=True):
             address = _address(x, like)
             if address is None:
-                if x.numel() != like.numel():
-                    raise RuntimeError(wrong_size(x, like))
+                if local(x).numel() != like.numel():
+                    raise RuntimeError(wrong_size(local(x), like))
                 copy = torch.empty_like(like, dtype=torch.float32).copy_(local(x.detach()))
                 self._copies.append((local(x.detach()) if written else copy, copy))
                 address = copy.data_ptr()
@@ -317,16 +318,17 @@ def _numbers(bucket: Bucket, function: Any) -> list[float]:
     return [*bucket.scalars().values(), *[float(letters[name]) for name in letters_of(function)]]
 
 
-def _empty_like(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Return uninitialised tensors of the same layout, cut from pieces of memory.
+def _empty_like(params: Sequence[Tensor]) -> list[Tensor]:
+    """Return uninitialised tensors with the layout of this rank's parameters, cut from pieces of memory.
 
     Large pieces would be new memory of the system every time, at the cost of a page fault for every page.
     """
+    tensors = [local(p) for p in params]
     empty: list[Tensor] = []
     for piece in _pieces([x.numel() for x in tensors]):
         flat = torch.empty(sum(piece), dtype=torch.float32, device="cpu")
         for part in flat.split(piece):
-            like = local(tensors[len(empty)])
+            like = tensors[len(empty)]
             empty.append(part.view(like.shape) if like.is_contiguous() else part.as_strided(like.shape, like.stride()))
     return empty
 

@@ -4,30 +4,26 @@ from typing import Annotated
 
 import typer
 
-from vadam.cli import data, experiments, table
+from vadam import __version__
+from vadam.cli import plugins, table
+from vadam.cli.demo import demo
 
 app = typer.Typer(
     name="vadam",
     no_args_is_help=True,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
-    help="Bayesian deep learning at the price of Adam: experiments of the paper, its report, and models of tables.",
+    help="Bayesian deep learning at the price of Adam: models of tables, a demo, and the experiments of the paper.",
 )
-app.command("list")(experiments.list_experiments)
-app.command("run")(experiments.run)
-app.command("reproduce")(experiments.reproduce)
-app.command("report")(experiments.report)
-app.command("demo")(experiments.demo)
+app.command("demo")(demo)
 app.command("fit")(table.fit)
 app.command("predict")(table.predict)
-app.add_typer(data.app, name="data")
+plugins.add_commands(app, taken={"demo", "fit", "predict"})
 
 
 def _version(asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
-
-        typer.echo(f"vadam {version('vadam')}")
+        typer.echo(f"vadam {__version__}")
         raise typer.Exit
 
 

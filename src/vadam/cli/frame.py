@@ -7,7 +7,7 @@ the same columns of another table.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vadam.experiments import ExperimentError
+from vadam.cli.speech import CommandError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,22 +21,22 @@ def read(path: Path) -> "pd.DataFrame":
     except ImportError as error:
         raise ImportError('Tables are read with pandas: pip install "vadam[sklearn]".') from error
     if not path.exists():
-        raise ExperimentError(f"There is no file {path}.")
+        raise CommandError(f"There is no file {path}.")
     readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".pq": pd.read_parquet}
     if path.suffix.lower() not in readers:
-        raise ExperimentError(f"{path} is neither .csv nor .parquet.")
+        raise CommandError(f"{path} is neither .csv nor .parquet.")
     try:
         return readers[path.suffix.lower()](path)
     except (ValueError, OSError, LookupError, RuntimeError, MemoryError) as error:
-        raise ExperimentError(f"{path} cannot be read as a table: {error}") from error
+        raise CommandError(f"{path} cannot be read as a table: {error}") from error
 
 
 def target_of(table: "pd.DataFrame", name: str) -> "pd.Series":
     if name not in table:
-        raise ExperimentError(f"The table has no column {name!r}. Its columns: {', '.join(map(str, table.columns))}.")
+        raise CommandError(f"The table has no column {name!r}. Its columns: {', '.join(map(str, table.columns))}.")
     column = table[name]
     if column.isna().any():
-        raise ExperimentError(f"The target {name!r} is missing in {int(column.isna().sum())} rows: fill or drop them.")
+        raise CommandError(f"The target {name!r} is missing in {int(column.isna().sum())} rows: fill or drop them.")
     return column
 
 
@@ -52,13 +52,13 @@ def features(table: "pd.DataFrame") -> "pd.DataFrame":
         else:
             words = sorted(column.dropna().astype(str).unique())
             if len(words) > MAX_WORDS:
-                raise ExperimentError(
+                raise CommandError(
                     f"The column {name!r} has {len(words)} different words, more than {MAX_WORDS}: leave it out with "
                     f"--ignore {name}, or turn it into numbers."
                 )
             parts.extend(_indicator(column, str(name), word) for word in words)
     if not parts:
-        raise ExperimentError("The table has no column to learn from beside the target.")
+        raise CommandError("The table has no column to learn from beside the target.")
     return pd.concat(parts, axis=1)
 
 
@@ -75,7 +75,7 @@ def features_like(table: "pd.DataFrame", names: list[str]) -> "pd.DataFrame":
         ends = [i for i, letter in enumerate(name) if letter == "=" and name[:i] in table]
         if not ends:
             missing = name.partition("=")[0]
-            raise ExperimentError(f"The model needs the column {missing!r}, which this table does not have.")
+            raise CommandError(f"The model needs the column {missing!r}, which this table does not have.")
         column, word = name[: ends[0]], name[ends[0] + 1 :]
         parts.append(_indicator(table[column], column, word))
     return pd.concat(parts, axis=1)
@@ -87,6 +87,6 @@ def _indicator(column: "pd.Series", name: str, word: str) -> "pd.Series":
 
 def _complete(name: str, column: "pd.Series") -> None:
     if column.isna().any():
-        raise ExperimentError(
+        raise CommandError(
             f"The column {name!r} is empty in {int(column.isna().sum())} rows: fill them, drop them, or --ignore {name}."
         )

@@ -9,7 +9,7 @@ import numpy as np
 
 from vadam import atomic
 from vadam.cli import frame
-from vadam.experiments import ExperimentError
+from vadam.cli.speech import CommandError
 from vadam.report.model import ClassificationJudged, Judged, RegressionJudged
 
 if TYPE_CHECKING:
@@ -39,22 +39,22 @@ def fit(
         judged = _judge(judge, X.iloc[test], y.iloc[test], target, len(X))
         return Fitted(judge.refit(X, y), judged)
     except ValueError as error:
-        raise ExperimentError(f"{path.name} cannot be fitted: {error}") from error
+        raise CommandError(f"{path.name} cannot be fitted: {error}") from error
 
 
 def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
     if not 0 < level < 1:
-        raise ExperimentError(f"--level is a probability between 0 and 1, not {level}.")
+        raise CommandError(f"--level is a probability between 0 and 1, not {level}.")
     model = load(model_path)
     if not hasattr(model, "feature_names_in_"):
-        raise ExperimentError(
+        raise CommandError(
             f"{model_path} was fitted without names of columns: fit it with vadam fit, or to a DataFrame."
         )
     table = frame.read(path)
     try:
         return _predictions(model, table, level)
     except ValueError as error:
-        raise ExperimentError(f"{path.name} cannot be predicted: {error}") from error
+        raise CommandError(f"{path.name} cannot be predicted: {error}") from error
 
 
 def _predictions(model: Any, table: "pd.DataFrame", level: float) -> "pd.DataFrame":
@@ -77,12 +77,12 @@ def load(path: Path) -> Any:
     from vadam.estimators import VadamClassifier, VadamRegressor
 
     if not path.is_file():
-        raise ExperimentError(f"There is no model {path}.")
+        raise CommandError(f"There is no model {path}.")
     try:
         classifies = persist.load(path).config.get("estimator") == VadamClassifier.__name__
         return (VadamClassifier if classifies else VadamRegressor).load(path)
     except ValueError as error:
-        raise ExperimentError(f"{path} is not a model that vadam fit wrote: {error}") from error
+        raise CommandError(f"{path} is not a model that vadam fit wrote: {error}") from error
 
 
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
@@ -93,7 +93,7 @@ def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
         case ".parquet" | ".pq":
             return lambda predictions: atomic.write_bytes(out, predictions.to_parquet(index=False))
         case _:
-            raise ExperimentError(f"--out is a .csv or .parquet file, not {out}.")
+            raise CommandError(f"--out is a .csv or .parquet file, not {out}.")
 
 
 def _estimator(task: str, options: dict[str, Any]) -> Any:
@@ -110,7 +110,7 @@ def _task(task: str, y: "pd.Series") -> str:
     if task in ("regression", "classification"):
         return task
     if task != "auto":
-        raise ExperimentError(f"--task is auto, regression or classification, not {task!r}.")
+        raise CommandError(f"--task is auto, regression or classification, not {task!r}.")
     numbers = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     few = y.nunique() <= CLASSES_AT_MOST and bool((y == y.round()).all()) if numbers else True
     return "classification" if few else "regression"
@@ -118,11 +118,11 @@ def _task(task: str, y: "pd.Series") -> str:
 
 def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     if not 0 < holdout < 1:
-        raise ExperimentError(f"--holdout is a share between 0 and 1, not {holdout}.")
+        raise CommandError(f"--holdout is a share between 0 and 1, not {holdout}.")
     order = np.random.default_rng(seed).permutation(rows)
     kept = round(holdout * rows)
     if not 1 <= kept <= rows - 2:
-        raise ExperimentError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
+        raise CommandError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
     return order[kept:], order[:kept]
 
 
@@ -148,5 +148,5 @@ def _judge(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int
 def _known(table: "pd.DataFrame", ignored: tuple[str, ...]) -> list[str]:
     missing = [name for name in ignored if name not in table]
     if missing:
-        raise ExperimentError(f"--ignore names columns that the table does not have: {', '.join(missing)}.")
+        raise CommandError(f"--ignore names columns that the table does not have: {', '.join(missing)}.")
     return list(ignored)

@@ -3,27 +3,27 @@
 import os
 from pathlib import Path
 
-from vadam.experiments import ExperimentError
+from vadam.cli.speech import CommandError
 
 
 def check_folder(path: Path) -> None:
-    """Create a folder unless it is there; raise ExperimentError if nothing can be written into it."""
+    """Create a folder unless it is there; raise CommandError if nothing can be written into it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ExperimentError(f"{path} cannot be made a folder ({error.strerror}): give another path.") from error
+        raise CommandError(f"{path} cannot be made a folder ({error.strerror}): give another path.") from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise ExperimentError(f"{path} cannot be written to: change its permissions, or give another path.")
+        raise CommandError(f"{path} cannot be written to: change its permissions, or give another path.")
 
 
 def check_distinct(model: Path, page: Path) -> None:
-    """Raise ExperimentError if one file would replace the other."""
+    """Raise CommandError if one file would replace the other."""
     if model == page:
-        raise ExperimentError(f"{model} cannot be both model and page: give --out or --report another name.")
+        raise CommandError(f"{model} cannot be both model and page: give --out or --report another name.")
 
 
 def check_file(path: Path) -> None:
-    """Create the folder of a file unless it is there; raise ExperimentError if the file cannot be written."""
+    """Create the folder of a file unless it is there; raise CommandError if the file cannot be written."""
     if path.is_dir():
-        raise ExperimentError(f"{path} is a folder: give the path of a file.")
+        raise CommandError(f"{path} is a folder: give the path of a file.")
     check_folder(path.parent)

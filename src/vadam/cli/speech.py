@@ -13,21 +13,24 @@ INTERRUPTED = 130
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
+class CommandError(Exception):
+    """A mistake of the caller, told in words that say what to do."""
+
+
 @contextmanager
-def in_words(as_json: bool, go_on: str | None = None) -> Iterator[None]:
+def in_words(
+    as_json: bool, go_on: str | None = None, mistakes: tuple[type[Exception], ...] = (CommandError,)
+) -> Iterator[None]:
     """Turns mistakes of the caller into one line and exit code 1, Ctrl-C into exit code 130.
 
-    ``go_on`` is the command that continues what was interrupted.
+    ``go_on`` is the command that continues what was interrupted; ``mistakes`` are the errors whose text is for the caller.
     """
-    from vadam.data import ChecksumMismatch, DataNotAvailable, UnknownDataset
-    from vadam.experiments import ExperimentError
-
     try:
         yield
     except KeyboardInterrupt:
         how = f" Go on with: {go_on}" if go_on else ""
         fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
-    except (ExperimentError, DataNotAvailable, ChecksumMismatch, UnknownDataset) as error:
+    except mistakes as error:
         fail(str(error), as_json)
     except OSError as error:
         if error.errno == errno.EPIPE:

@@ -5,6 +5,7 @@ coming for free on the way. The graph is spent afterwards. A parameter that does
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import Generator, Tensor
@@ -54,8 +55,15 @@ def _gradient(loss: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
         raise ValueError(
             "the loss carries no graph: return the loss itself, not loss.item() or a detached tensor, and do not call backward()"
         )
-    try:
+    with graph_errors_in_words():
         return list(torch.autograd.grad(loss, params, create_graph=True, materialize_grads=True))
+
+
+@contextmanager
+def graph_errors_in_words() -> Iterator[None]:
+    """Explain torch's error about a graph that ``backward()`` has freed."""
+    try:
+        yield
     except RuntimeError as error:
         if "a second time" not in str(error):
             raise

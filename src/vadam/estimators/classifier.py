@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Bernoulli, Categorical
-from vadam.predict import Binary, Classes
+from vadam.prediction import Binary, Classes
 
 
 class VadamClassifier(ClassifierMixin, VadamEstimator):

@@ -1,6 +1,6 @@
 """The optimizers by name, with settings that suit standardised tables and small networks: rates for a cosine decay.
 
-Vadam's are those of Table 1's protocol ``best``, where cross-validation has chosen them (``vadam.experiments.uci``).
+Vadam's are those of Table 1's protocol ``best``, where cross-validation has chosen them (``vadam_paper.experiments.uci``).
 """
 
 from __future__ import annotations

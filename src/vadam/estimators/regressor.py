@@ -13,7 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Gaussian
-from vadam.predict import Regression
+from vadam.prediction import Regression
 
 
 class VadamRegressor(RegressorMixin, VadamEstimator):

@@ -1,10 +1,9 @@
 """References that are known exactly, to measure approximations against.
 
 ``logistic``: the best mean-field and full-covariance Gaussians of Bayesian logistic regression (MF-Exact).
-``piecewise_bound``: the bound the authors' MF-Exact uses, as a cross-check. ``linear``: Bayesian linear regression in
-closed form. ``grid``: posteriors in two dimensions.
+``linear``: Bayesian linear regression in closed form. ``grid``: posteriors in two dimensions.
 """
 
-from vadam.exact import expectations, grid, linear, logistic, piecewise_bound
+from vadam.exact import expectations, grid, linear, logistic
 
-__all__ = ["expectations", "grid", "linear", "logistic", "piecewise_bound"]
+__all__ = ["expectations", "grid", "linear", "logistic"]

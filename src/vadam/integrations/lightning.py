@@ -22,7 +22,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
 from vadam.optim.attach import Hook
-from vadam.predict import Classes, Prediction, Regression, predict
+from vadam.prediction import Classes, Prediction, Regression, predict
 
 try:
     from lightning.pytorch import Callback, LightningModule, Trainer
@@ -82,7 +82,7 @@ class PosteriorCallback(Callback):
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
-        if self._step_is_due and opt._held == "loop":  # it was not taken: the scaler has found an overflow
+        if self._step_is_due and opt.holds_sample:  # it was not taken: the scaler has found an overflow
             opt.eval()
             opt.zero_grad()
             opt.skipped_steps += 1

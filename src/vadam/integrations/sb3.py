@@ -20,11 +20,10 @@ try:
 except ImportError as error:
     raise ImportError('ParameterNoiseDDPG needs Stable-Baselines3: pip install "vadam[rl]"') from error
 
+from vadam.backends.noise import NoiseSource
 from vadam.integrations.mujoco import quiet
 from vadam.optim import Vadam
 from vadam.optim.base import VariationalOptimizer
-from vadam.optim.native import available
-from vadam.optim.noise import draw_seed
 
 quiet()
 
@@ -54,8 +53,7 @@ class ParameterNoiseDDPG(DDPG):
         policy: as for DDPG, e.g. "MlpPolicy". The default network is the paper's, 400 and 300 ReLU units.
         env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. Several environments share a sample.
         actor_optimizer: the class of the actor's optimizer.
-        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper, and
-            ``compile`` is True where ``vadam[fast]`` is installed.
+        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper.
         sample_every: "step" draws new weights for every time step, as the paper does; "episode" keeps the noise ε for an
             episode (with several environments until the first of their episodes ends), while μ and σ go on learning.
         policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in its authors' program.
@@ -114,10 +112,8 @@ class ParameterNoiseDDPG(DDPG):
         super()._setup_model()
         table_3 = TABLE_3 if issubclass(self.actor_optimizer, Vadam) else {}
         arguments = {**table_3, **self.actor_optimizer_kwargs}
-        if issubclass(self.actor_optimizer, VariationalOptimizer):
-            if arguments.get("generator") is None:
-                arguments["generator"] = torch.Generator().manual_seed(draw_seed(None))
-            arguments.setdefault("compile", available())
+        if issubclass(self.actor_optimizer, VariationalOptimizer) and arguments.get("generator") is None:
+            arguments["generator"] = torch.Generator().manual_seed(NoiseSource(None).seed)
         self.actor.optimizer = self.actor_optimizer(self.actor.parameters(), **arguments)
         pairs = ((self.critic, self.critic_target), (self.actor, self.actor_target))
         self._followed: list[Tensor] = [p for network, _ in pairs for p in network.parameters()]
@@ -175,7 +171,7 @@ class ParameterNoiseDDPG(DDPG):
         self._drop_sample()
         if self.sample_every == "episode":
             if self._episode_seed is None:
-                self._episode_seed = draw_seed(self._generator)
+                self._episode_seed = NoiseSource(self._generator).seed
             self._generator.manual_seed(self._episode_seed)
         self._sampler.train()
 

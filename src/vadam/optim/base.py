@@ -239,6 +239,12 @@ class VariationalOptimizer(RuleOptimizer):
         if self._weights.owner is Owner.LOOP:
             self._weights.pause()
 
+    @property
+    def holds_sample(self) -> bool:
+        """True while the parameters hold a sample; otherwise they hold the mean."""
+        self._heal()
+        return self._weights.owner is not None
+
     def _before_forward(self, model: nn.Module) -> None:
         """React to a forward pass of the attached model."""
         refuse_join(model)
@@ -424,6 +430,11 @@ class VariationalOptimizer(RuleOptimizer):
         """The number of steps that were skipped because a gradient was not finite."""
         self._settle()
         return self._skipped
+
+    @skipped_steps.setter
+    def skipped_steps(self, number: int) -> None:
+        self._settle()
+        self._skipped = number
 
     @property
     def _step_supports_amp_scaling(self) -> bool:

@@ -42,16 +42,16 @@ class PendingCheck:
     """The flags of a step on their way to the host, and the scalars of the state before that step."""
 
     def __init__(self, checks: list[Check], bound: float, overflow: Tensor | None, buckets: list[Bucket]) -> None:
-        vectors = [(kind, params, values < bound) for kind, norms in checks for params, values in norms.vectors]
+        vectors = [(kind, params, values) for kind, norms in checks for params, values in norms.vectors]
         self._params = [(kind, p) for kind, params, _ in vectors for p in params]
-        device = next(fine.device for _, _, fine in vectors if not fine.is_cpu)
-        flags = [fine if fine.device == device else fine.to(device) for _, _, fine in vectors]
+        device = next(values.device for _, _, values in vectors if not values.is_cpu)
+        norms = [values if values.device == device else values.to(device) for _, _, values in vectors]
+        flags = (norms[0] if len(norms) == 1 else torch.cat(norms)) < bound
         self._may_overflow = overflow is not None
         if overflow is not None:
-            flags.append(overflow.reshape(1) == 0)
-        joined = flags[0] if len(flags) == 1 else torch.cat(flags)
-        self.accept = joined.all()
-        self._flags = _Fetched(joined)
+            flags = torch.cat([flags, overflow.reshape(1) == 0])
+        self.accept = flags.all()
+        self._flags = _Fetched(flags)
         self._scalars = [(bucket, bucket.scalars()) for bucket in buckets]
 
     def settle(self) -> tuple[bool, tuple[str, Tensor] | None]:

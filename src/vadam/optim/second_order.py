@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vadam.curvature.second_order import graph_errors_in_words
 from vadam.optim.base import Closure, VariationalOptimizer
 from vadam.optim.sample import Grads, Sample
 
@@ -37,7 +38,8 @@ class SecondOrder(VariationalOptimizer):
                 f"with {self._described()} the closure returns the loss as a tensor and does not call backward()"
             )
         trained = self._trained()
-        first = torch.autograd.grad(loss, trained, retain_graph=True, allow_unused=True)
+        with graph_errors_in_words():
+            first = torch.autograd.grad(loss, trained, retain_graph=True, allow_unused=True)
         for p, g in zip(trained, first, strict=True):
             p.grad = g
         sampled = [p for p in self._sampled() if p.grad is not None]

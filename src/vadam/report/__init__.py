@@ -1,9 +1,1 @@
-"""From recorded results to one static page: the claims ledger first, then each artefact with figure, table, deviations.
-
-``build(results, out)`` writes ``out/index.html``, which needs no network and no server, the figures beside it as PNG and
-SVG, and the ledger as JSON.
-"""
-
-from vadam.report.build import build
-
-__all__ = ["build"]
+"""Static pages that need no network and no server: the HTML they are made of, and the page about a fitted model."""

@@ -3,16 +3,25 @@
 import base64
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from html import escape
 from importlib.resources import files
 from typing import Any
 
-from vadam.experiments.tables import Table
+
+@dataclass(frozen=True)
+class Table:
+    """A table of a page: the first cell of a row names it."""
+
+    caption: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
 
 
-def asset(name: str) -> str:
-    """A file of this package."""
-    return (files("vadam.report") / name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "vadam.report") -> str:
+    """Return the text of a file of a package."""
+    return (files(package) / name).read_text(encoding="utf-8")
 
 
 def text(value: object) -> str:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vadam.experiments import atomic, plotting
-from vadam.experiments.tables import Table
+from vadam import atomic, plotting
 from vadam.report import html
+from vadam.report.html import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,0 +1,63 @@
+"""Install the wheels of a folder into a clean environment and try what the README promises.
+
+    python .ci/check_release.py dist torch==2.13.0
+
+The library comes first, with its hard dependencies alone, then its command line, then the paper's package.
+"""
+
+import re
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from zipfile import ZipFile
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def main(dist: Path, torch: str) -> None:
+    (library,) = dist.glob("vadam-[0-9]*.whl")
+    (paper,) = dist.glob("vadam_paper-*.whl")
+    for wheel in (library, paper):
+        print(f"{wheel.name}: {wheel.stat().st_size:,} bytes, {len(ZipFile(wheel).namelist())} files")
+    assert all(name.startswith(("vadam/", "vadam-")) for name in ZipFile(library).namelist()), (
+        "files of another package"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        venv.create(folder, with_pip=True)
+        try_in(Path(folder), library, paper, torch)
+    print("Both wheels work.")
+
+
+def try_in(folder: Path, library: Path, paper: Path, torch: str) -> None:
+    python, vadam = str(folder / "bin" / "python"), str(folder / "bin" / "vadam")
+    install = [python, "-m", "pip", "install", "--disable-pip-version-check", "-q"]
+    pinned = [*install, "-c", str(ROOT / "constraints.txt")]
+    run([*install, torch], folder)
+    run([*pinned, str(library)], folder)
+    snippet = re.search(r"^```python\n(.*?)^```", (ROOT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert snippet
+    run([python, "-W", "error", "-c", snippet[1]], folder)
+    assert "pip install" in run([vadam], folder, fails=True), "the command does not say what it needs"
+    run([*pinned, f"{library}[cli]"], folder)
+    assert "pip install ./paper" in run([vadam, "list"], folder, fails=True), "vadam list does not say what it needs"
+    run([*pinned, str(paper)], folder)
+    assert "logreg-toy" in run([vadam, "list"], folder)
+    run([vadam, "report", "--results", str(ROOT / "paper" / "results"), "--out", "report"], folder)
+    run([vadam, "run", "theory", "--preset", "smoke", "--out", "results"], folder)
+
+
+def run(command: list[str], folder: Path, fails: bool = False) -> str:
+    """Return what the command prints; raise if it fails, or with ``fails`` if it does not."""
+    print(
+        "$", " ".join(word if "\n" not in word else "(the first snippet of the README)" for word in command), flush=True
+    )
+    ended = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if (ended.returncode != 0) != fails:
+        sys.exit(f"{ended.stdout}\nexit code {ended.returncode}")
+    return ended.stdout
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), sys.argv[2])

@@ -1,0 +1,85 @@
+"""``vadam data list | get | check``."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from vadam.cli.progress import bar
+from vadam.cli.speech import print_json
+from vadam_paper.cli.mistakes import in_words
+
+app = typer.Typer(no_args_is_help=True, help="The data sets of the paper.")
+
+Root = Annotated[Path | None, typer.Option("--data", help="Folder to look in first.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def _names(incomplete: str) -> list[str]:
+    from vadam_paper.data import registry
+
+    return [name for name in registry.DATASETS if name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="The data set; vadam data list shows them.", autocompletion=_names)]
+
+
+@app.command("list")
+def list_sets(data: Root = None, as_json: Json = False) -> None:
+    """Show the data sets and where each is found."""
+    with in_words(as_json):
+        from vadam_paper.data import locate, registry
+
+        rows = []
+        for name, dataset in registry.DATASETS.items():
+            place = locate(name, data)
+            rows.append(
+                {
+                    "name": name,
+                    "task": dataset.task,
+                    "rows": dataset.n,
+                    "columns": dataset.d,
+                    "found": place.origin if place else None,
+                    "where": place.where if place else None,
+                }
+            )
+        if as_json:
+            print_json(rows)
+        else:
+            _show(rows)
+
+
+@app.command()
+def get(name: Name, data: Root = None, as_json: Json = False) -> None:
+    """Fetch a data set, unless it is on this machine already."""
+    with in_words(as_json), bar(name) as move:
+        from vadam_paper.data import get as fetch
+
+        place = fetch(name, data, progress=lambda done, total: move(done / total if total else 0.0, "download"))
+        answer = {"name": name, "found": place.origin, "where": place.where}
+        print_json(answer) if as_json else typer.echo(f"{name}: {place.origin}, {place.where}")
+
+
+@app.command()
+def check(name: Name, data: Root = None, as_json: Json = False) -> None:
+    """Compare a data set with its published checksum."""
+    with in_words(as_json):
+        from vadam_paper.data import check as compare
+
+        place = compare(name, data)
+        answer = {"name": name, "ok": True, "where": place.where}
+        print_json(answer) if as_json else typer.echo(f"{name}: as published ({place.where})")
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "task", "rows", "columns", "found"):
+        table.add_column(column, justify="right" if column in ("rows", "columns") else "left")
+    for row in rows:
+        table.add_row(
+            row["name"], row["task"], str(row["rows"]), str(row["columns"] or "–"), row["found"] or "download"
+        )
+    Console(highlight=False).print(table)

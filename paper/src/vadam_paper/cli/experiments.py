@@ -1,0 +1,240 @@
+"""``vadam list | run | reproduce | report``."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from vadam.cli.progress import bar
+from vadam.cli.speech import print_json
+from vadam_paper.cli.mistakes import in_words
+
+if TYPE_CHECKING:
+    from vadam_paper.experiments import Experiment
+    from vadam_paper.experiments.ledger import Entry
+    from vadam_paper.experiments.results import Results
+
+RESULTS = Path("paper/results") if Path("paper/results").is_dir() else Path("results")
+"""The recorded ones in a checkout."""
+REPORT = Path("report")
+
+
+def _names(incomplete: str) -> list[str]:
+    from vadam_paper.experiments import experiments
+
+    return [experiment.name for experiment in experiments() if experiment.name.startswith(incomplete)]
+
+
+Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
+Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
+Preset = Annotated[
+    str,
+    typer.Option(
+        help="smoke (seconds), quick (minutes), paper (the full protocol) or, for char-lm and half-cheetah, early (hours)."
+    ),
+]
+Protocol = Annotated[
+    str | None, typer.Option(help="authors (their program), text (the paper's words) or, for uci, best (beyond them).")
+]
+Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; otherwise VADAM_DATA, cache, download.")]
+Out = Annotated[Path, typer.Option(help="Folder of the recorded results.")]
+Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one a core.")]
+Backend = Annotated[str, typer.Option(help="Where a sweep (uci) computes: local, or dask with --scheduler.")]
+Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, e.g. tcp://host:8786.")]
+Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+
+
+def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
+    """Show the experiments and what is recorded of each."""
+    with in_words(as_json):
+        from vadam_paper.experiments import experiments
+        from vadam_paper.experiments.ledger import entries
+        from vadam_paper.experiments.results import read_results, recorded_sets
+
+        rows = []
+        for experiment in (one for e in experiments() for one in (e, *recorded_sets(results, e))):
+            recorded = read_results(results, experiment)
+            verdicts = [entry.evidence.verdict.value for entry in entries(experiment, recorded)]
+            rows.append(
+                {
+                    "name": experiment.name,
+                    "artefact": experiment.artefact,
+                    "title": experiment.title,
+                    "runnable": experiment.runnable,
+                    "protocols": list(experiment.protocols),
+                    "recorded": {protocol: run.preset for protocol, run in recorded.items()},
+                    "claims": len(verdicts),
+                    "supported": verdicts.count("supported"),
+                    "not_supported": verdicts.count("not supported"),
+                }
+            )
+        print_json(rows) if as_json else _show_list(rows)
+
+
+def run(
+    name: Name,
+    preset: Preset = "quick",
+    protocol: Protocol = None,
+    data: Data = None,
+    out: Out = RESULTS,
+    jobs: Jobs = 0,
+    backend: Backend = "local",
+    scheduler: Scheduler = None,
+    resume: Resume = True,
+    as_json: Json = False,
+) -> None:
+    """Run one experiment under one protocol and record its results."""
+    with in_words(as_json, go_on=_same_command()):
+        from vadam.cli import outputs
+        from vadam_paper.experiments import find
+
+        outputs.check_folder(out)
+        experiment = find(name)
+        cluster = (backend, scheduler)
+        one = protocol or experiment.protocols[0]
+        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume)
+        print_json(manifest) if as_json else _show_results(experiment.on(experiment.config(preset, one)), out)
+
+
+def reproduce(
+    names: Names,
+    preset: Preset = "paper",
+    protocol: Protocol = None,
+    data: Data = None,
+    out: Out = RESULTS,
+    report: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    jobs: Jobs = 0,
+    backend: Backend = "local",
+    scheduler: Scheduler = None,
+    resume: Resume = True,
+    as_json: Json = False,
+) -> None:
+    """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
+    with in_words(as_json, go_on=_same_command()):
+        from vadam.cli import outputs
+
+        outputs.check_folder(out)
+        outputs.check_folder(report)
+        chosen = _chosen(names)
+        for experiment in chosen:
+            for one in [protocol] if protocol else experiment.protocols:
+                _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume)
+            if not as_json:
+                _show_results(experiment.on(experiment.config(preset, experiment.protocols[0])), out)
+        _report(out, report, as_json)
+
+
+def report(
+    results: Out = RESULTS,
+    out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    as_json: Json = False,
+) -> None:
+    """Turn recorded results into one static page: claims ledger, figures, tables, deviations."""
+    with in_words(as_json):
+        from vadam.cli import outputs
+
+        outputs.check_folder(out)
+        _report(results, out, as_json)
+
+
+def _same_command() -> str:
+    """To paste; --no-resume would begin anew."""
+    return shlex.join(["vadam", *(word for word in sys.argv[1:] if word != "--no-resume")])
+
+
+def _run(
+    experiment: "Experiment",
+    preset: str,
+    protocol: str,
+    data: Path | None,
+    out: Path,
+    jobs: int,
+    cluster: tuple[str, str | None],
+    resume: bool,
+) -> dict[str, Any]:
+    config = experiment.config(preset, protocol)
+    from vadam_paper.experiments import runner
+    from vadam_paper.experiments.cluster import workers_of
+
+    processes = (os.cpu_count() or 1) if jobs == 0 else jobs
+    with workers_of(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
+        where = {"jobs": processes, "workers": workers}
+        return runner.run(experiment, config, out, data=data, **where, resume=resume, progress=move)
+
+
+def _chosen(names: list[str]) -> "list[Experiment]":
+    from vadam_paper.experiments import experiments, find
+
+    if names == ["all"]:
+        return [experiment for experiment in experiments() if experiment.runnable]
+    return [find(name) for name in names]
+
+
+def _report(results: Path, out: Path, as_json: bool) -> None:
+    from vadam_paper.report import build
+
+    page = build(results, out)
+    if as_json:
+        print_json({"page": str(page), "ledger": str(out / "ledger.json")})
+    else:
+        _say(f"The report: {page.resolve().as_uri()}")
+
+
+def _show_list(rows: list[dict[str, Any]]) -> None:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for column in ("name", "artefact", "recorded", "claims: supported / not / of", "what"):
+        table.add_column(column)
+    for row in rows:
+        recorded = ", ".join(f"{protocol} ({preset})" for protocol, preset in row["recorded"].items())
+        counts = f"{row['supported']} / {row['not_supported']} / {row['claims']}"
+        missing = "–" if row["runnable"] else "declared, not runnable"
+        table.add_row(row["name"], row["artefact"], recorded or missing, counts, row["title"])
+    _say(table)
+
+
+def _show_results(experiment: "Experiment", out: Path) -> None:
+    from rich.table import Table
+    from rich.text import Text
+
+    from vadam_paper.experiments.ledger import Verdict, entries
+    from vadam_paper.experiments.results import read_results
+
+    results = read_results(out, experiment)
+    _say(Text(f"{experiment.artefact}: {experiment.title}"))
+    for content in experiment.tables(results):
+        if not content.rows:
+            continue
+        table = Table(caption=Text(content.caption), caption_justify="left")
+        for column in content.columns:
+            table.add_column(column, overflow="fold")
+        for row in content.rows:
+            table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
+        _say(table)
+    for note in experiment.notes(results):
+        _say(note)
+    found = entries(experiment, results)
+    judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
+    for entry in judged:
+        _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
+    if not judged:
+        _say(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
+
+
+def _what_is_missing(experiment: "Experiment", results: "Results", found: "list[Entry]") -> str:
+    """The judges say it themselves where a run counts; where none does, which would."""
+    if any(run.preset in experiment.judging_presets for run in results.values()):
+        return " ".join(dict.fromkeys(entry.evidence.text for entry in found))
+    presets, joined = " or ".join(experiment.judging_presets), " or " if experiment.sweep else " and "
+    return f"They need the preset {presets} of the protocol {joined.join(experiment.protocols)}."
+
+
+def _say(what: Any) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(what, markup=False)

@@ -1,0 +1,74 @@
+"""Readers: paths in, ``(X, y)`` out as they stand in the files (text: its bytes). One function per file format."""
+
+import bz2
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Arrays = tuple[Floats, Floats]
+
+
+def raw_bytes(path: Path) -> bytes:
+    return path.read_bytes()
+
+
+def uci_npz(path: Path) -> Arrays:
+    """Archive with ``X`` and ``y``."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return archive["X"].astype(np.float64), archive["y"].astype(np.float64)
+
+
+def columns(path: Path, *, d: int) -> Arrays:
+    """Numbers between blanks: d columns of features, then the target; any further columns are unused."""
+    values = np.loadtxt(path, dtype=np.float64, ndmin=2)
+    return values[:, :d].copy(), values[:, d].copy()
+
+
+def csv(path: Path) -> Arrays:
+    """Comma-separated numbers, target last; lines that start with # are comments."""
+    values = np.loadtxt(path, dtype=np.float64, delimiter=",", ndmin=2)
+    return values[:, :-1].copy(), values[:, -1].copy()
+
+
+def libsvm(*paths: Path, d: int) -> Arrays:
+    """LIBSVM text, ``label index:value ...``, indices from 1, zeros left out; plain or bz2; files are joined."""
+    parts = [_libsvm_text(_decompressed(path), d) for path in paths]
+    return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
+
+
+def _decompressed(path: Path) -> str:
+    content = path.read_bytes()
+    return (bz2.decompress(content) if path.suffix == ".bz2" else content).decode("ascii")
+
+
+def _libsvm_text(text: str, d: int) -> Arrays:
+    lines = [line for line in text.splitlines() if line.strip()]
+    pairs = np.array([line.count(":") for line in lines])
+    numbers = np.fromiter(map(float, " ".join(lines).replace(":", " ").split()), dtype=np.float64)
+    label_at = np.concatenate([[0], np.cumsum(1 + 2 * pairs)[:-1]])
+    y = numbers[label_at]
+    index, value = np.delete(numbers, label_at).reshape(-1, 2).T
+    X = np.zeros((len(lines), d))
+    X[np.repeat(np.arange(len(lines)), pairs), index.astype(np.int64) - 1] = value
+    return X, y
+
+
+def digit_pair_npz(path: Path) -> Arrays:
+    """Archive with the images ``X`` and the ``digit`` each shows."""
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+        return archive["X"].astype(np.float64), archive["digit"].astype(np.float64)
+
+
+def digit_pair_mat(path: Path, *, digits: tuple[int, int]) -> Arrays:
+    """Two digits out of GPML's ``usps_resampled.mat``, in file order: its train part, then its test part."""
+    try:
+        from scipy.io import loadmat
+    except ImportError as error:
+        raise ImportError(f"reading {path} needs scipy: pip install scipy") from error
+    mat = loadmat(path)
+    images = np.hstack([mat["train_patterns"], mat["test_patterns"]]).T
+    digit = np.hstack([mat["train_labels"], mat["test_labels"]]).argmax(axis=0)  # +1 for the digit shown, -1 elsewhere
+    of_pair = np.isin(digit, digits)
+    return images[of_pair], digit[of_pair].astype(np.float64)

@@ -1,0 +1,11 @@
+"""Fig. 3 left: how fast BBVI, Vadam and VOGN converge on a small network."""
+
+from vadam_paper.experiments.contract import Experiment
+
+EXPERIMENT = Experiment(
+    name="australian",
+    artefact="Figure 3, left",
+    title="Convergence of BBVI, Vadam and VOGN on Australian-Scale",
+    package=__name__,
+    order=40,
+)

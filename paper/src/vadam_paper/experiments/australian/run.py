@@ -1,0 +1,73 @@
+"""One cell for each method, minibatch size and number of samples; the seeds are one stack."""
+
+from itertools import islice
+from typing import Any
+
+import torch
+
+from vadam.ensemble import BBVI, MLP, VOGN, Method, Vadam
+from vadam_paper import data
+from vadam_paper.experiments.australian.config import Config
+from vadam_paper.experiments.australian.curve import Curve
+from vadam_paper.experiments.australian.stack import Stack
+from vadam_paper.experiments.work import Work
+
+METHODS = {"authors": ("bbvi", "vadam", "vogn"), "text": ("vogn",)}
+"""BBVI and Vadam are the same in the text as in the authors' program."""
+
+
+def cells(config: Config) -> dict[str, float]:
+    """A step costs its samples times its minibatch, and something for being a step."""
+    return {
+        f"{name}-M{M}-S{S}": 1 + S * M / 200
+        for M in config.batch_sizes
+        for S in config.samples
+        for name in METHODS[config.protocol]
+    }
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    name, M, S = key.split("-")
+    batch_size = int(M.removeprefix("M"))
+    table = data.load("australian", root=work.data)
+    (split,) = data.splits("australian")
+    stack = Stack(
+        torch.as_tensor(table.X, dtype=torch.float32),
+        torch.as_tensor(table.y, dtype=torch.float32),
+        split,
+        MLP(table.X.shape[1], config.hidden, 1),
+        method(config, name, int(S.removeprefix("S"))),
+        batch_size,
+        config,
+    )
+    steps = config.iterations or 16 * batch_size * -(-len(split.train) // batch_size)
+    curve = Curve(config.evaluate_every)
+    first = resume(stack, curve, work)
+    for step, batch in islice(enumerate(stack.minibatches(steps), start=1), first, None):
+        stack.step(batch)
+        if step % config.evaluate_every == 0:
+            curve.add(*stack.test_log_losses(config.evaluation_samples, step))
+            work.report(step / steps)
+            work.checkpoint(stack.tensors() | curve.tensors(), {"step": step})
+    return curve.summary() | {"nelbo": stack.nelbo_per_datum(), "steps": steps}
+
+
+def resume(stack: Stack, curve: Curve, work: Work) -> int:
+    restored = work.restore()
+    if restored is None:
+        return 0
+    tensors, meta = restored
+    stack.load(tensors)
+    curve.load(tensors)
+    return int(meta["step"])
+
+
+def method(config: Config, name: str, samples: int) -> Method:
+    match name:
+        case "bbvi":
+            return BBVI(lr=config.lr, betas=config.betas, samples=samples)
+        case "vadam":
+            return Vadam(lr=config.lr, betas=config.betas, samples=samples)
+        case "vogn":
+            return VOGN(lr=config.lr, beta=config.vogn_beta, samples=samples)
+    raise ValueError(f"no method {name}")

@@ -1,0 +1,25 @@
+"""Recorded runs, as table, figures and claims read them."""
+
+from typing import Any
+
+from vadam_paper.experiments.stretches import furthest as runs
+from vadam_paper.experiments.stretches import numbered as seeds
+
+__all__ = ["NAMES", "best", "runs", "seeds"]
+
+NAMES = {
+    "sgd": "SGD",
+    "adagrad": "AdaGrad",
+    "adam": "Adam",
+    "vadagrad": "VadaGrad",
+    "vadam": "Vadam",
+    "ivon": "IVON",
+    "vogn": "VOGN",
+}
+
+
+def best(run: dict[str, Any], what: str = "test", epochs: int | None = None) -> float:
+    """Of the first ``epochs`` that with the lowest validation loss, so that nothing is chosen on the test part."""
+    validation = [loss if loss is not None else float("inf") for loss in run["validation"][:epochs]]
+    value = run[what][validation.index(min(validation))]
+    return float("inf") if value is None else float(value)

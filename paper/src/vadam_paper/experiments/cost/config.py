@@ -1,0 +1,33 @@
+"""The network and the number of rounds."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from vadam_paper.experiments.config import Config as BaseConfig
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BaseConfig):
+    experiment: str = "cost"
+    sizes: tuple[int, ...] = (784, 400, 400, 10)
+    batch_size: int = 128
+    rounds: int = 200
+    backend: str = "auto"
+    """Of the optimizers of the family."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the fields as they were recorded when the backend was a flag ``compile``: the hash stays the same."""
+        fields = super().as_dict()
+        backend = fields.pop("backend")
+        return {**fields, "compile": {"auto": True, "plain": False}.get(backend, backend)}
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "smoke": {"sizes": (20, 10, 3), "batch_size": 16, "rounds": 3, "backend": "plain"},
+    "quick": {"rounds": 50},
+    "paper": {},
+}
+
+
+def preset(preset: str, protocol: str) -> Config:
+    return Config(preset=preset, protocol=protocol, **PRESETS[preset])

@@ -1,0 +1,27 @@
+"""The time of a step of every method, in that of Adam."""
+
+from typing import TYPE_CHECKING
+
+from vadam.plotting import panels, style
+from vadam_paper.experiments.cost.reading import NAMES, ratio
+from vadam_paper.experiments.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CAPTIONS = {
+    "ratios": "Processor time of a training step against that of Adam: medians over rounds, with their 95 % intervals."
+}
+
+
+def figures(results: Results) -> "dict[str, Figure]":
+    run = results["text"]
+    with style():
+        figure, (panel,) = panels(1, width=6.0, height=2.6)
+        for lane, method in enumerate(reversed(NAMES)):
+            found = ratio(run, method, "adam")
+            panel.barh(lane, found.estimate, color="#8b949e" if method in ("adam", "layers") else "#e0533d", height=0.6)
+            panel.plot([found.low, found.high], [lane, lane], color="black", linewidth=1)
+            panel.text(found.high + 0.03, lane, f"{found.estimate:.2f}", va="center", fontsize=8)
+        panel.set(yticks=range(len(NAMES)), yticklabels=list(reversed(NAMES.values())), xlabel="times Adam’s step")
+    return {"ratios": figure}

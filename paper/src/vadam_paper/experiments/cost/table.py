@@ -1,0 +1,19 @@
+"""The time of a training step beside that of Adam."""
+
+from vadam_paper.experiments.cost.reading import NAMES, milliseconds, ratio
+from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.tables import Table
+
+
+def table(results: Results) -> Table:
+    columns = ("Method", "Milliseconds a step", "Times Adam’s step")
+    run = results.get("text")
+    if run is None:
+        return Table("", columns, [])
+    caption = "Processor time of one training step on one thread; the paper gives no numbers."
+    rows = [(name, f"{milliseconds(run, m):.2f}", ratio(run, m, "adam").format(3)) for m, name in NAMES.items()]
+    return Table(caption, columns, rows)
+
+
+def notes(results: Results) -> list[str]:
+    return []

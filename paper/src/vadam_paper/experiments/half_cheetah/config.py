@@ -1,0 +1,34 @@
+"""Settings of Fig. 3 right and App. K."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from vadam_paper.experiments.rl.config import PROTOCOLS
+from vadam_paper.experiments.rl.config import Config as SharedConfig
+
+QUICK = ("vadam", "adam-plain", "sgd-plain")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(SharedConfig):
+    experiment: str = "half-cheetah"
+    environment: str = "HalfCheetah-v5"
+
+
+PRESETS: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "trials": 1,
+        "stretches": (200,),
+        "block": 100,
+        "test_episodes": 2,
+        "episode_steps": 50,
+        "hidden": (40, 30),
+    },
+    "quick": {"methods": QUICK, "trials": 2, "stretches": (30_000,)},
+    "early": {"stretches": (100_000, 200_000)},
+    "paper": {"stretches": (200_000, 3_000_000)},
+}
+
+
+def preset(preset: str, protocol: str) -> Config:
+    return Config(preset=preset, protocol=protocol, **(PROTOCOLS[protocol] | PRESETS[preset]))

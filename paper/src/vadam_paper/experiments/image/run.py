@@ -1,0 +1,84 @@
+"""One cell for each norm and method: its settings are chosen on the development images, then all seeds run with them."""
+
+from typing import TYPE_CHECKING, Any
+
+from vadam_paper.experiments.clock import Clock
+from vadam_paper.experiments.image.config import Config
+from vadam_paper.experiments.work import Work
+
+if TYPE_CHECKING:
+    import torch
+
+    from vadam_paper.experiments.image.task import Task
+    from vadam_paper.experiments.image.train import Plan
+
+COST = {"vogn": 2.5, "deep-ensemble-full": 3.0, "adam": 0.7}
+ALONE = {"deep-ensemble-full": "adam"}
+"""Whose settings are tried on a single network."""
+
+
+def cells(config: Config) -> dict[str, float]:
+    return {f"{norm}-{method}": COST.get(method, 1.0) for norm in config.norms for method in config.methods}
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    import torch
+
+    from vadam_paper.experiments.image import task as tasks
+    from vadam_paper.experiments.image.methods import GRIDS
+    from vadam_paper.experiments.image.scores import validation_score
+    from vadam_paper.experiments.image.train import Plan, fit
+    from vadam_paper.experiments.randomness import generator
+
+    norm, method = key.split("-", 1)
+    parts = tasks.load(config)
+    tried = GRIDS[method][: config.trials]
+    restored = work.restore()
+    done: list[Any] = restored[1]["done"] if restored else []
+
+    def finished(result: Any) -> None:
+        done.append(result)
+        work.report(len(done) / (len(tried) + config.seeds))
+        work.checkpoint({"done": torch.tensor(len(done))}, {"done": done})
+
+    for settings in tried[len(done) :]:
+        found = []
+        for k, fold in enumerate(tasks.folds(config, parts)):
+            plan = Plan(config, norm, ALONE.get(method, method), settings, ("fold", k))
+            fitted = fit(plan, fold.X, fold.y, fold.classes)
+            noise = generator(config.seed, "fold", k, "prediction")
+            found.append(validation_score(fitted, fold, config.samples, noise))
+        finished(sum(found) / len(found))
+    chosen = tried[done.index(max(done[: len(tried)]))]
+    for seed in range(len(done) - len(tried), config.seeds):
+        finished(seed_result(Plan(config, norm, method, chosen, ("seed", seed)), tasks.task(config, parts, seed)))
+    search = [{**settings, "log_likelihood": score} for settings, score in zip(tried, done, strict=False)]
+    return {"chosen": chosen, "search": search, "seeds": done[len(tried) :]}
+
+
+def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
+    """Scores on the test images, what the training cost, and how the precision is spread over the weights."""
+    from vadam_paper.experiments.image.methods import START, Data, start_left
+    from vadam_paper.experiments.image.scores import isotropic, scores, spread
+    from vadam_paper.experiments.image.train import fit, steps_of_a_pass
+    from vadam_paper.experiments.randomness import generator
+
+    config, clock = plan.config, Clock()
+    fitted = fit(plan, task.X, task.y, task.classes)
+    cost = clock.took().cpu_seconds
+
+    def noise() -> "torch.Generator":
+        return generator(config.seed, *plan.names, "prediction")
+
+    result = scores(fitted, task, config.samples, noise()) | {"training_cpu_seconds": cost}
+    if plan.method in START:
+        data, steps = Data(len(task.X), config.temperature), config.epochs * steps_of_a_pass(config, len(task.X))
+        parts = {
+            "prior": plan.settings["prior_precision"] / data.temperature,
+            "start": start_left(plan.method, plan.settings, data, steps),
+        }
+        result |= {
+            "precision": spread(fitted.posterior) | parts,
+            "isotropic": isotropic(fitted, task, config.samples, noise()),
+        }
+    return result

@@ -1,0 +1,91 @@
+"""The methods of Fig. 2b and 2c, as the authors' program runs them and as the text describes them."""
+
+import math
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from vadam.rules import natural_momentum
+from vadam_paper.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
+from vadam_paper.experiments.logreg.engine import Method
+from vadam_paper.experiments.logreg.rates import constant, decayed
+
+GAMMA1 = 0.9
+START_PRECISION = 1.0
+
+
+@dataclass(frozen=True)
+class Rates:
+    """α and 1 − β: decayed from these for Vadam, constant for VOGN-1."""
+
+    vadam: float = 0.01
+    vogn: float = 0.0005
+    vogn_decayed: float = 0.2
+
+
+def authors_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(rates.vadam, t), "beta": decayed(rates.vadam, t)}
+
+    return Method(matlab_vadam, "magnitude", at, batch_size, steps, START_PRECISION)
+
+
+def authors_vadam_with_ggn(rates: Rates, batch_size: int, steps: int) -> Method:
+    """The same program with squares of the single examples' gradients in place of the squared minibatch gradient.
+
+    They are about M times as large (Theorem 1), so α is √M times as large: the steps keep their length.
+    """
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(rates.vadam * math.sqrt(batch_size), t), "beta": decayed(rates.vadam, t)}
+
+    return Method(matlab_vadam, "ggn", at, batch_size, steps, START_PRECISION)
+
+
+def authors_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": constant(rates.vogn, t), "beta": constant(rates.vogn, t)}
+
+    return Method(matlab_vogn, "ggn", at, batch_size, steps, START_PRECISION)
+
+
+def authors_vogn_with_decay(rates: Rates, batch_size: int, steps: int) -> Method:
+    """What is left of the difference between Vadam and VOGN-1 when both average the curvature alike and decay their steps.
+
+    VOGN divides by the curvature itself, not by its root: its steps need a larger factor to get as far.
+    """
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(rates.vogn_decayed, t), "beta": decayed(rates.vadam, t)}
+
+    return Method(matlab_vogn, "ggn", at, batch_size, steps, START_PRECISION)
+
+
+def text_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
+    """Fig. 1 with γ₂ = β_t; the text gives no γ₁ for these data."""
+    return _fig1(rates.vadam, rates, batch_size, steps)
+
+
+def text_vadam_with_larger_steps(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
+    """Fig. 1 with α₀ √N: the step length of the authors' program."""
+    return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps)
+
+
+def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(alpha0, t), "gamma1": constant(GAMMA1, t), "gamma2": 1 - decayed(rates.vadam, t)}
+
+    return Method(literal_vadam, "magnitude", at, batch_size, steps)
+
+
+def text_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
+    """VOGN with the natural momentum of §4, at Adam's rates in the heavy-ball form."""
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {
+            "alpha": constant(rates.vogn, t) * (1 - GAMMA1) / (1 - GAMMA1**t),
+            "beta": constant(rates.vogn, t),
+            "gamma": GAMMA1 * (1 - GAMMA1 ** (t - 1)) / (1 - GAMMA1**t),
+        }
+
+    return Method(natural_momentum, "ggn", at, batch_size, steps)

@@ -1,0 +1,41 @@
+"""What the paper says about Fig. 2a."""
+
+import numpy as np
+
+from vadam_paper.experiments.evidence import interval
+from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.results import Results
+
+NEGLIGIBLE = 0.1
+"""Share of the others' distance below which a distance counts as none."""
+
+
+def _both_differ(results: Results) -> Evidence:
+    run = results["authors"]
+    exact = run["mf-exact"]["mean"][0]
+    found = {name: interval([mean[0] for mean in run[cell]["mean"]]) for name, cell in METHODS.items()}
+    away = all(not low <= exact <= high for _, low, high in found.values())
+    ends = "; ".join(f"{name} {value}" for name, value in found.items())
+    return judged(away, f"Mean θ₁ with 95 % interval over runs: {ends}; MF-Exact {exact:.2f}.")
+
+
+def _because_of_the_hessian(results: Results) -> Evidence:
+    run = results["authors"]
+    von = float(np.mean(run["von-10"]["kl"]))
+    others = {name: float(np.mean(run[cell]["kl"])) for name, cell in METHODS.items()}
+    ends = ", ".join(f"{name} {value:.2f}" for name, value in others.items())
+    text = f"Symmetric KL to MF-Exact: {ends}; the same program with the exact Hessian (VON) {von:.4f}."
+    return judged(von < NEGLIGIBLE * min(others.values()), text)
+
+
+METHODS = {"Vadam": "vadam", "VOGN-1": "vogn-1"}
+
+CLAIMS = (
+    Claim("toy-differ", "§6.1", "Both Vadam and VOGN-1 find approximations that differ from MF-Exact.", _both_differ),
+    Claim(
+        "toy-hessian",
+        "§6.1",
+        "The difference is clearly due to the type of Hessian approximation they use.",
+        _because_of_the_hessian,
+    ),
+)

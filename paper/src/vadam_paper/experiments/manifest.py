@@ -1,0 +1,115 @@
+"""The manifest beside the rows: what was run, with what, and how long it took.
+
+``commit`` is that of the last writing; every row has its own.
+"""
+
+import json
+import os
+import platform
+import subprocess
+from datetime import UTC, datetime
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+
+import vadam
+import vadam_paper
+from vadam import atomic
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.store import Row
+
+PACKAGES = ("vadam", "torch", "numpy", "scipy", "gymnasium", "mujoco", "stable-baselines3")
+
+FIELDS: dict[str, Any] = {
+    "preset": str,
+    "protocol": str,
+    "config": dict,
+    "config_hash": str,
+    "commit": str | None,
+    "versions": dict,
+    "seconds": int | float,
+    "cpu_seconds": int | float,
+}
+"""Fields that readers rely on, with their types."""
+
+
+def write_manifest(
+    folder: Path, config: Config, rows: dict[str, Row], cells: int, *, jobs: int, running: bool
+) -> dict[str, Any]:
+    manifest = {
+        "experiment": config.experiment,
+        "preset": config.preset,
+        "protocol": config.protocol,
+        "seed": config.seed,
+        "config": config.as_dict(),
+        "config_hash": config.fingerprint,
+        "commit": commit(),
+        "versions": {"python": platform.python_version(), **_versions()},
+        "platform": f"{platform.system()} {platform.machine()}",
+        "cores": os.cpu_count(),
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # other ones sum in another order
+        "jobs": jobs,
+        "cells": cells,
+        "cells_done": len(rows),
+        "seconds": round(sum(row["seconds"] for row in rows.values()), 1),
+        "cpu_seconds": round(sum(row["cpu_seconds"] for row in rows.values()), 1),
+        "written": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    if running:
+        manifest["running"] = os.getpid()
+    atomic.write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
+    return manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """Return the manifest of a run; None if there is none."""
+    path = folder / "manifest.json"
+    if not path.exists():
+        return None
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_bytes())
+        for field, kind in FIELDS.items():
+            if not isinstance(manifest[field], kind):
+                raise ValueError(f"{field} is {manifest[field]!r}")
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        reason = f"it lacks {error}" if isinstance(error, KeyError) else error
+        raise ExperimentError(f"{path} is damaged: {reason}. Delete it; the next run writes it again.") from error
+    return manifest
+
+
+@cache
+def commit() -> str | None:
+    """Return the commit of the source tree, with ``+`` where files are changed; None outside vadam's own repository."""
+    packages = {"src/vadam": Path(vadam.__file__).parent, "paper/src/vadam_paper": Path(vadam_paper.__file__).parent}
+    states = set()
+    try:
+        for path, package in packages.items():
+            if _git(package, "ls-files", "--full-name", "__init__.py") != f"{path}/__init__.py":
+                return None  # inside another repository, e.g. installed there or copied into it
+            head = _git(package, "rev-parse", "--short=12", "HEAD")
+            changed = _git(package, "status", "--porcelain", "--", *(f":/{folder}" for folder in packages))
+            states.add(head + ("+" if changed else ""))
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return states.pop() if len(states) == 1 else None  # two checkouts have no one commit
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Return what git says of the repository around a folder, also inside a hook, which names another by GIT_DIR."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return found

@@ -1,0 +1,82 @@
+"""Recorded results, as tables, figures and claims read them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.manifest import read_manifest
+from vadam_paper.experiments.store import read_rows
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The finished cells of one run."""
+
+    preset: str
+    protocol: str
+    manifest: dict[str, Any]
+    cells: Mapping[str, dict[str, Any]]
+
+    @property
+    def config(self) -> dict[str, Any]:
+        config: dict[str, Any] = self.manifest["config"]
+        return config
+
+    def __getitem__(self, cell: str) -> dict[str, Any]:
+        return self.cells[cell]
+
+    def __contains__(self, cell: str) -> bool:
+        return cell in self.cells
+
+
+class Results(dict[str, Recorded]):
+    """The best run of each protocol, by the protocol's name: ``results["authors"]["vadam-M1"]["kl"]``."""
+
+
+def read_results(root: Path, experiment: Experiment) -> Results:
+    """For each protocol the fullest preset that has run to its end: paper before quick before smoke.
+
+    Of a sweep, whose runs count as far as they go, that with the most finished cells among those that claims are judged from,
+    so that the beginning of a longer run does not hide a shorter one. A run that another version of the experiment recorded,
+    with another configuration or other cells, is left out.
+    """
+    best = Results()
+    for protocol in experiment.protocols if experiment.runnable else ():
+        found = [read_run(root / experiment.name / f"{preset}-{protocol}") for preset in experiment.presets]
+        current = [run for run in found if run is not None and _current(run, experiment)]
+        if current:
+            best[protocol] = max(current, key=lambda run: _rank(run, experiment))
+    return best
+
+
+def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
+    """The experiment on sets of the user's that are recorded there, each under its own name."""
+    if not experiment.own_data:
+        return ()
+    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
+    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
+    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
+
+
+def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
+    cells = len(run.cells) if experiment.sweep else 0
+    return run.preset in experiment.judging_presets, cells, experiment.presets.index(run.preset)
+
+
+def read_run(folder: Path) -> Recorded | None:
+    manifest = read_manifest(folder)
+    if manifest is None:
+        return None
+    rows = read_rows(folder / "rows.jsonl", manifest["config_hash"])
+    return Recorded(
+        manifest["preset"], manifest["protocol"], manifest, {cell: row["result"] for cell, row in rows.items()}
+    )
+
+
+def _current(run: Recorded, experiment: Experiment) -> bool:
+    config = experiment.config_like(run.config)
+    if run.manifest["config_hash"] != config.fingerprint:
+        return False
+    return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))

@@ -1,0 +1,59 @@
+"""The cells of an experiment: every trial of every method, recorded at each stretch of its way."""
+
+from collections.abc import Callable
+from typing import Any
+
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.rl.config import FIRST, Config
+from vadam_paper.experiments.stretches import key, lengths, parsed
+from vadam_paper.experiments.work import Work
+
+
+def cells(config: Config) -> dict[str, float]:
+    """In the order that shows most early: seed by seed over the methods that explore by the family or not at all."""
+    first = [m for m in FIRST if m in config.methods]
+    then = [m for m in config.methods if m not in FIRST]
+    return {
+        key(method, number, end): length / 1000
+        for end, length in lengths(config.stretches).items()
+        for group in (first, then)
+        for number in range(config.trials)
+        for method in group
+    }
+
+
+def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[str, Any]] | None = None) -> Any:
+    """The trial of that cell, trained to its end: from its own checkpoint, or that of the stretch before, or from the start."""
+    method, number, end = parsed(key)
+    trial = _new_trial(config, method, number, methods)
+    so_far = work.beside(f"{method}-{number}")
+    restored = work.restore() or so_far.restore()
+    if restored is not None and restored[1]["step"] <= end:
+        trial.load(*restored)
+    else:
+        trial.test()
+    while trial.step < end:
+        trial.advance(end)
+        work.report(trial.step / end)
+        work.checkpoint(trial.tensors(), trial.meta())
+    so_far.checkpoint(trial.tensors(), trial.meta())
+    trial.close()
+    return trial
+
+
+def _new_trial(config: Config, method: str, number: int, methods: Callable[[Any], dict[str, Any]] | None) -> Any:
+    try:
+        from gymnasium.error import DependencyNotInstalled
+
+        from vadam_paper.experiments.rl.methods import table_3
+        from vadam_paper.experiments.rl.trial import Trial
+    except ImportError as error:
+        raise _missing(error) from error
+    try:
+        return Trial(config, (methods or table_3)(config)[method], number)
+    except DependencyNotInstalled as error:  # MuJoCo
+        raise _missing(error) from error
+
+
+def _missing(error: Exception) -> ExperimentError:
+    return ExperimentError(f'Reinforcement learning needs more packages: pip install "vadam[rl]" ({error}).')

@@ -1,0 +1,58 @@
+"""Settings that the experiments in reinforcement learning share (paper App. K)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from vadam_paper.experiments.config import Config as BaseConfig
+
+FIRST = ("adam-plain", "sgd-plain", "vadam", "vadagrad")
+METHODS = ("vadam", "adam-plain", "sgd-plain", "vadagrad", "adam-explore", "sgd-explore")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Config(BaseConfig):
+    environment: str
+    methods: tuple[str, ...] = METHODS
+    trials: int = 5
+    stretches: tuple[int, ...]
+    """A trial is recorded at each of these time steps, first all trials at the first of them, then on from there."""
+    block: int = 10_000
+    """Time steps from one test and checkpoint to the next. The environment is reset at its start."""
+    test_episodes: int = 20
+    episode_steps: int = 1000
+    sample_every: str = "step"
+    policy_gradient: str
+    initialisation: str
+    explore_on: str
+    bootstraps_at_time_limit: bool
+    hidden: tuple[int, int] = (400, 300)
+    batch_size: int = 64
+    critic_lr: float = 1e-3
+    tau: float = 1e-3
+    gamma: float = 0.99
+    buffer_size: int = 1_000_000
+
+    def make_environment(self) -> Any:
+        import gymnasium
+
+        return gymnasium.make(self.environment, max_episode_steps=self.episode_steps)
+
+    def schedule(self) -> dict[str, Any]:
+        """When the algorithm updates: once after every time step."""
+        return {"train_freq": 1, "gradient_steps": 1}
+
+
+PROTOCOLS: dict[str, dict[str, Any]] = {
+    "authors": {
+        "policy_gradient": "sum",
+        "initialisation": "authors",
+        "explore_on": "precision",
+        "bootstraps_at_time_limit": False,
+    },
+    "text": {
+        "policy_gradient": "mean",
+        "initialisation": "fan-in",
+        "explore_on": "variance",
+        "bootstraps_at_time_limit": True,
+    },
+}

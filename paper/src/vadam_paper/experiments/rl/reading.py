@@ -1,0 +1,62 @@
+"""Recorded trials, as tables, figures and claims read them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from vadam_paper.experiments.results import Recorded
+from vadam_paper.experiments.stretches import furthest as trials
+
+__all__ = ["COLOURS", "NAMES", "curve", "final", "horizon", "speed", "trials", "unrest"]
+
+NAMES = {
+    "vadam": "Vadam",
+    "vadagrad": "VadaGrad",
+    "adam-plain": "Adam-Plain",
+    "adam-explore": "Adam-Explore",
+    "sgd-plain": "SGD-Plain",
+    "sgd-explore": "SGD-Explore",
+}
+COLOURS = {
+    "vadam": "#e0533d",
+    "vadagrad": "#3b82c4",
+    "adam-plain": "#1a9850",
+    "adam-explore": "#8e6bbf",
+    "sgd-plain": "#8b949e",
+    "sgd-explore": "#c98a1b",
+}
+
+
+def horizon(run: Recorded, methods: tuple[str, ...]) -> int:
+    """The time step that every trial of these methods has reached; 0 where one of them has none."""
+    return min((min((trial["step"][-1] for trial in trials(run, m)), default=0) for m in methods), default=0)
+
+
+def speed(trial: Mapping[str, Any], until: int) -> float:
+    """The mean test return up to a time step, the start left out: who learns faster has more of it."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(mean[(step > 0) & (step <= until)].mean())
+
+
+def final(trial: Mapping[str, Any], until: int) -> float:
+    """The mean of the last 50 test returns up to a time step, as the authors' program prints it."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(mean[step <= until][-50:].mean())
+
+
+def unrest(trial: Mapping[str, Any], until: int) -> float:
+    """How far a test return lies from the middle of the one before and the one after, on average: a steady climb has none."""
+    step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
+    return float(np.abs(np.diff(mean[step <= until], n=2)).mean() / 2)
+
+
+def curve(run: Recorded, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """Steps, mean and standard error over trials, as far as all trials go."""
+    found = trials(run, method)
+    if not found:
+        return None
+    length = min(len(trial["step"]) for trial in found)
+    returns = np.asarray([trial["mean"][:length] for trial in found], dtype=float)
+    error = returns.std(0, ddof=1) / np.sqrt(len(found)) if len(found) > 1 else np.zeros(length)
+    return np.asarray(found[0]["step"][:length]), returns.mean(0), error

@@ -1,0 +1,182 @@
+"""Runs the cells of an experiment: finished ones are skipped, each new one is on the disk before the next starts."""
+
+import multiprocessing
+import os
+import shutil
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from contextlib import contextmanager
+from functools import partial
+from multiprocessing.process import BaseProcess
+from multiprocessing.queues import SimpleQueue
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.contract import Experiment, ExperimentError
+from vadam_paper.experiments.manifest import commit, read_manifest, write_manifest
+from vadam_paper.experiments.store import Row, Store
+from vadam_paper.experiments.work import Work
+
+Progress = Callable[[float, str], None]
+"""Called with the fraction of the whole that is done and the key of the cell that moved."""
+
+
+def run_folder(out: Path, config: Config) -> Path:
+    return out / config.experiment / f"{config.preset}-{config.protocol}"
+
+
+def run(
+    experiment: Experiment,
+    config: Config,
+    out: Path,
+    *,
+    data: Path | None = None,
+    jobs: int = 1,
+    workers: int = 1,
+    resume: bool = True,
+    progress: Progress = lambda fraction, key: None,
+) -> dict[str, Any]:
+    """Runs what is missing under ``out`` and returns the manifest. Stop it when you like; call it again to go on.
+
+    ``jobs`` processes take a cell each; with ``workers`` above 1 the cells run in turn, each spread over that many.
+    """
+    if jobs < 1:
+        raise ExperimentError(f"--jobs is the number of processes, at least 1, not {jobs}.")
+    folder = run_folder(out, config)
+    costs = experiment.cells(config)
+    with Store(folder, config.fingerprint) as store:
+        if not resume:
+            store.clear()
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        done = store.rows()
+        tracker = _Tracker(costs, done, progress)
+        todo = [key for key in costs if key not in done]
+        if not experiment.sweep:
+            todo.sort(key=lambda key: -costs[key])
+        recorded = None if todo else read_manifest(folder)
+        if recorded is not None and _says_finished(recorded, config):
+            return recorded
+        write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
+        in_turn = jobs == 1 or workers > 1 or len(todo) < 2
+        finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))
+        try:
+            for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
+                done[key] = store.append(key, result, took, commit())
+                Work(config, key, folder).finish()
+                tracker.moved(key, 1.0)
+                write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
+        finally:
+            manifest = write_manifest(folder, config, done, len(costs), jobs=jobs, running=False)
+        return manifest
+
+
+def _says_finished(manifest: dict[str, Any], config: Config) -> bool:
+    """It keeps the commit that made the rows; a manifest left by a killed run is written again."""
+    return manifest["config_hash"] == config.fingerprint and "running" not in manifest
+
+
+class _Tracker:
+    """Turns the fractions of single cells into one, weighed by what each is expected to cost."""
+
+    def __init__(self, costs: dict[str, float], done: dict[str, Row], progress: Progress) -> None:
+        self.costs = costs
+        self.fractions = {key: float(key in done) for key in costs}
+        self.progress = progress
+
+    def moved(self, key: str, fraction: float) -> None:
+        self.fractions[key] = fraction
+        whole = sum(self.costs.values())
+        self.progress(sum(cost * self.fractions[key] for key, cost in self.costs.items()) / whole, key)
+
+
+Finished = Iterator[tuple[str, dict[str, Any], Took]]
+Moved = Callable[[str, float], None]
+
+
+def _serially(
+    workers: int, experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
+) -> Finished:
+    for key in todo:
+        with _one_thread():
+            work = Work(config, key, folder, data=data, report=partial(moved, key), workers=workers)
+            result = experiment.run_cell(config, key, work)
+        yield key, result, work.took()
+
+
+def _in_processes(jobs: int) -> Callable[..., Finished]:
+    """Single-threaded processes: for stacks of small models two of them beat one process with two threads."""
+
+    def finished(
+        experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
+    ) -> Finished:
+        context = multiprocessing.get_context("spawn")
+        reports: SimpleQueue[tuple[str, float] | None] = context.SimpleQueue()
+        listener = threading.Thread(target=_listen, args=(reports, moved), daemon=True)
+        listener.start()
+        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(reports,))
+        try:
+            pending: set[Future[tuple[str, dict[str, Any], Took]]] = {
+                pool.submit(_work_on, experiment, config, key, folder, data) for key in todo
+            }
+            while pending:
+                ready, pending = wait(pending, return_when=FIRST_COMPLETED)
+                for future in ready:
+                    yield future.result()
+        except BaseException:
+            for process in list(getattr(pool, "_processes", {}).values()):
+                process.terminate()
+            raise
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
+            reports.put(None)
+            listener.join(timeout=5)
+
+    return finished
+
+
+def _listen(reports: "SimpleQueue[tuple[str, float] | None]", moved: Moved) -> None:
+    while (report := reports.get()) is not None:
+        moved(*report)
+
+
+def _start_worker(reports: "SimpleQueue[tuple[str, float] | None]") -> None:
+    global _reports
+    _reports = reports
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent decides
+    torch.set_num_threads(1)
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    threading.Thread(target=_leave_with, args=(parent,), daemon=True).start()
+
+
+def _leave_with(parent: BaseProcess) -> None:
+    """Without this a worker outlives a parent that was killed."""
+    parent.join()
+    os._exit(1)
+
+
+def _work_on(
+    experiment: Experiment, config: Config, key: str, folder: Path, data: Path | None
+) -> tuple[str, dict[str, Any], Took]:
+    work = Work(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
+    return key, experiment.run_cell(config, key, work), work.took()
+
+
+@contextmanager
+def _one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+_reports: "SimpleQueue[tuple[str, float] | None]"

@@ -1,0 +1,56 @@
+"""The networks to train: for every split its folds and its final run, as members of a stack."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from vadam.ensemble import MLP, Member
+from vadam_paper import data
+from vadam_paper.experiments.uci.config import Config
+from vadam_paper.experiments.uci.methods import LENGTH_SCALE
+
+FOLD_SEED = 123
+"""The authors': every split is folded in the same order of its rows."""
+SEEDS_A_SPLIT = 100
+
+
+def final_members(config: Config, name: str, root: Path | None) -> list[Member]:
+    """One for each split, all its training rows against its test rows; a seed of its own for each, for order and noise."""
+    table = data.load(name, root=root)
+    init = first_weights(config, table.X.shape[1])
+    return [
+        Member(table.X, table.y, train=train, test=test, seed=seed, prior_precision=LENGTH_SCALE**2, init=init)
+        for (train, test), seed in zip(data.splits(name)[: config.splits], _seeds(config), strict=True)
+    ]
+
+
+def first_weights(config: Config, inputs: int) -> dict[str, Tensor] | None:
+    """What torch draws for the network after the authors' ``manual_seed(123)``."""
+    if config.first_weights is None:
+        return None
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(config.first_weights)
+        network = MLP(inputs, config.hidden, 1)
+    return {name: weight.detach() for name, weight in network.named_parameters()}
+
+
+def folds(config: Config, member: Member) -> list[Member]:
+    """Each fold held out in turn from the training rows; the test rows are not looked at."""
+    rows = np.asarray(member.train)
+    parts = np.array_split(np.random.RandomState(FOLD_SEED).permutation(len(rows)), config.folds)
+    return [
+        replace(member, train=rows[np.setdiff1d(np.arange(len(rows)), part)], test=rows[part], seed=member.seed + k)
+        for k, part in enumerate(parts, start=1)
+    ]
+
+
+def at(points: list[dict[str, float]], members: list[Member]) -> list[Member]:
+    """The members with the numbers that a search found for them."""
+    return [replace(member, **point) for member, point in zip(members, points, strict=True)]  # type: ignore[arg-type]
+
+
+def _seeds(config: Config) -> list[int]:
+    return [SEEDS_A_SPLIT * (config.splits * config.seed + split) for split in range(config.splits)]

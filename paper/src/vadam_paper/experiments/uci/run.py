@@ -1,0 +1,114 @@
+"""One cell for each method and set: rounds of search over all splits in lock step, then the final runs."""
+
+from typing import Any
+
+import numpy as np
+
+from vadam.ensemble import Member, Training, Tuned, train, tune
+from vadam.ensemble.journal import JournalError
+from vadam_paper import data
+from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.uci import best, methods
+from vadam_paper.experiments.uci.config import Best, Config
+from vadam_paper.experiments.uci.networks import at, final_members, folds
+from vadam_paper.experiments.work import Work
+
+MICROSECONDS_A_STEP = {
+    "vadam": (80, 130),
+    "bbvi": (180, 260),
+    "vogn": (100, 150),
+    "vprop": (80, 120),
+    "mc-dropout": (45, 130),
+}
+"""With minibatches of 32, and of 128."""
+SECONDS_A_QUESTION = 0.07
+
+
+def cells(config: Config) -> dict[str, float]:
+    """Vadam and BBVI, set by set, then the other methods; costs in seconds."""
+    pair = [method for method in ("vadam", "bbvi") if method in config.methods]
+    others = [method for method in config.methods if method not in pair]
+    order = [(m, s) for s in config.sets for m in pair] + [(m, s) for m in others for s in config.sets]
+    return {f"{method}-{name}": sum(_costs(config, method, name)) for method, name in order}
+
+
+def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+    name = key.rsplit("-", 1)[1]
+    method = key.removesuffix(f"-{name}")
+    finals = final_members(config, name, work.data)
+    found = _search(config, method, name, finals, work)
+    points = [tuned.point for tuned in found.values()]
+    result = {
+        "point": {axis: [point[axis] for point in points] for axis in points[0]},
+        "value": [tuned.value for tuned in found.values()],
+        "failed_trials": [sum(not np.isfinite(t.value) for t in tuned.trials) for tuned in found.values()],
+        "tried": [[_short(trial.value) for trial in tuned.trials] for tuned in found.values()],
+    }
+    if isinstance(config, Best):
+        return result | best.final(config, name, at(points, finals), work.workers)
+    result |= _final(config, method, name, at(points, finals), work)
+    if method == "vadam":
+        result["vprop"] = _final(config, "vprop", name, at(points, finals), work)
+    return result
+
+
+def _search(config: Config, method: str, name: str, finals: list[Member], work: Work) -> dict[str, Tuned]:
+    """Every round is on the disk when the next begins."""
+    work.restore()  # the time that earlier attempts took
+    search, final = _costs(config, method, name)
+
+    def move(done: int, of: int) -> None:
+        work.report(done / of * search / (search + final))
+        work.checkpoint({}, {"trials": done})
+
+    try:
+        return tune(
+            {f"{name}-{split}": folds(config, member) for split, member in enumerate(finals)},
+            methods.space(config, method, name),
+            trials=config.trials,
+            startup=config.startup,
+            metric=methods.objective(config, method),
+            robust=methods.robust(config, method),
+            seed=config.seed,
+            journal=work.journal,
+            progress=move,
+            jobs=work.workers,
+            **methods.setting(config, method, name),
+        )
+    except JournalError as error:  # begun by another version of this package
+        raise ExperimentError(f"The search of {method} on {name} cannot go on: {error}.") from error
+
+
+def _final(config: Config, method: str, name: str, members: list[Member], work: Work) -> dict[str, Any]:
+    """Retrained on the whole training part at the point found, scored on the test part after every epoch."""
+    setting = methods.setting(config, method, name)
+    training = train(members, keep=False, history=True, jobs=work.workers, **setting)
+    return dict(training.scores) | {"curve": _curves(training)}
+
+
+def _curves(training: Training) -> dict[str, Any]:
+    """The RMSE of every split after every epoch, [splits, epochs]; of the log-likelihoods the mean over the splits."""
+    rmse, *others = ("rmse", "log_likelihood", "joint_log_likelihood")
+    curves = {name: np.stack([curve.numpy() for curve in training.history[name]]) for name in (rmse, *others)}
+    return {rmse: _five_digits(curves[rmse])} | {name: _five_digits(curves[name].mean(0)) for name in others}
+
+
+def _five_digits(values: np.ndarray) -> Any:
+    return np.vectorize(_short)(values)
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _costs(config: Config, method: str, name: str) -> tuple[float, float]:
+    """Seconds of the searches and of the final runs."""
+    rows = 0.9 * data.registry.find(name).n
+    of_folds = config.folds * (1 - 1 / config.folds) * rows
+    finals = config.members * (rows + of_folds) if isinstance(config, Best) else rows
+    samples = 4 if isinstance(config, Best) else 1  # one sample a step is cheaper
+    steps_a_row = methods.epochs(config, name) / methods.batch_size(name) / samples
+    seconds_a_row = 1e-6 * MICROSECONDS_A_STEP[method][name in methods.LARGE] * steps_a_row
+    questions = SECONDS_A_QUESTION * (config.trials - config.startup)
+    search = config.trials * of_folds * seconds_a_row + questions
+    return config.splits * search, config.splits * finals * seconds_a_row

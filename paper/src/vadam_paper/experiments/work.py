@@ -1,0 +1,83 @@
+"""What a running cell may ask of its surroundings: the data folder, a progress report, a checkpoint."""
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from vadam import atomic
+from vadam_paper.experiments.clock import Clock, Took
+from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.contract import ExperimentError
+
+SECONDS_BETWEEN_CHECKPOINTS = 5.0
+
+
+class Work:
+    """A cell's checkpoint is one safetensors file, replaced atomically, removed once the cell's row is on the disk."""
+
+    def __init__(
+        self,
+        config: Config,
+        key: str,
+        folder: Path,
+        *,
+        data: Path | None = None,
+        report: Callable[[float], None] = lambda fraction: None,
+        workers: int = 1,
+    ) -> None:
+        self.data = data
+        self.report = report
+        self.workers = workers
+        self._config, self._folder = config, folder
+        self._fingerprint = config.fingerprint
+        self._path = checkpoint_path(folder, key)
+        self.journal = self._path.with_name(f"{key}.{self._fingerprint}.jsonl")
+        """For a cell that writes down its steps itself, under this configuration; it goes when the cell's row is on the disk."""
+        self._last = time.monotonic()
+        self._clock = Clock()
+
+    def took(self) -> Took:
+        """In all attempts, as far as checkpoints were kept."""
+        return self._clock.took()
+
+    def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+        """Keeps the state, unless one was kept a moment ago."""
+        if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
+            return
+        header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.took())}
+        atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))
+        self._last = time.monotonic()
+
+    def restore(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
+        """The state kept last, or None where the cell starts from its beginning."""
+        if not self._path.exists():
+            return None
+        try:
+            with safe_open(self._path, framework="pt") as file:
+                header = file.metadata()
+                if header["config"] != self._fingerprint:
+                    return None
+                self._clock.before = Took(*json.loads(header["took"]))
+                return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
+        except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
+            raise ExperimentError(
+                f"The checkpoint {self._path} is damaged ({error}). Delete it, and its cell starts from the beginning."
+            ) from error
+
+    def beside(self, key: str) -> "Work":
+        """A checkpoint under another name, which outlives this cell: one that a later cell goes on from."""
+        return Work(self._config, key, self._folder)
+
+    def finish(self) -> None:
+        self._path.unlink(missing_ok=True)
+        self.journal.unlink(missing_ok=True)
+
+
+def checkpoint_path(folder: Path, key: str) -> Path:
+    return folder / "checkpoints" / f"{key}.safetensors"

@@ -1,0 +1,88 @@
+"""Writes the page and what stands beside it."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from vadam import atomic
+from vadam.report import html
+from vadam_paper.experiments import experiments
+from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.ledger import Entry, Verdict, entries
+from vadam_paper.experiments.results import Results, read_results, recorded_sets
+from vadam_paper.report import artefact, claims
+
+
+def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
+    """Reads ``results/<experiment>/<preset>-<protocol>`` and returns the path of the page."""
+    chosen = experiments() if chosen is None else chosen
+    chosen = tuple(one for experiment in chosen for one in (experiment, *recorded_sets(results, experiment)))
+    recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
+    rows = _once([entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])])
+    sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
+    page = html.fill(
+        html.asset("page.html", "vadam_paper.report"),
+        style=html.asset("page.css"),
+        script=html.asset("page.js", "vadam_paper.report"),
+        summary=claims.summary(rows),
+        navigation=_navigation(chosen, recorded),
+        ledger=claims.ledger(rows, chosen),
+        sections="\n".join(sections),
+        provenance=_provenance(recorded),
+    )
+    index = out / "index.html"
+    atomic.write_text(index, page)
+    atomic.write_text(out / "ledger.json", json.dumps(as_json(rows), indent=2, ensure_ascii=False) + "\n")
+    return index
+
+
+def _once(rows: list[Entry]) -> list[Entry]:
+    """A claim that one set of data leaves open and another decides is decided."""
+    best: dict[str, Entry] = {}
+    for entry in rows:
+        if (
+            entry.claim.id not in best
+            or best[entry.claim.id].evidence.verdict == Verdict.NOT_RUN != entry.evidence.verdict
+        ):
+            best[entry.claim.id] = entry
+    return list(best.values())
+
+
+def as_json(rows: list[Entry]) -> dict[str, object]:
+    counts = Counter(entry.evidence.verdict for entry in rows)
+    return {
+        "counts": {verdict.value: counts[verdict] for verdict in Verdict},
+        "claims": [
+            {
+                "id": entry.claim.id,
+                "experiment": entry.experiment,
+                "artefact": entry.artefact,
+                "where": entry.claim.where,
+                "claim": entry.claim.says,
+                "evidence": entry.evidence.text,
+                "verdict": entry.evidence.verdict.value,
+            }
+            for entry in rows
+        ],
+    }
+
+
+def _navigation(chosen: tuple[Experiment, ...], recorded: dict[str, Results]) -> str:
+    return "".join(
+        f'<a href="#{html.text(experiment.name)}">{html.text(experiment.artefact)}</a>'
+        for experiment in chosen
+        if recorded[experiment.name]
+    )
+
+
+def _provenance(recorded: dict[str, Results]) -> str:
+    runs = [run for results in recorded.values() for run in results.values()]
+    if not runs:
+        return "No results are recorded yet: run <code>vadam reproduce theory</code> and build the page again."
+    commits = sorted({run.manifest["commit"] or "unknown" for run in runs})
+    versions = sorted({f"torch {run.manifest['versions']['torch']}" for run in runs})
+    minutes = sum(run.manifest["seconds"] for run in runs) / 60
+    return html.text(
+        f"Built from {len(runs)} recorded runs ({minutes:.0f} minutes of work in all; {', '.join(versions)}; "
+        f"commit {', '.join(commits)})."
+    )

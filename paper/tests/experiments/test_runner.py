@@ -1,0 +1,104 @@
+"""Running: finished cells are skipped, a stopped run goes on, two processes find what one finds."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from experiments.counting.config import Config, preset
+from vadam_paper.experiments import Experiment, ExperimentError
+from vadam_paper.experiments import work as work_module
+from vadam_paper.experiments.results import read_run
+from vadam_paper.experiments.runner import run, run_folder
+
+COUNTING = Experiment("counting", "a test", "Counting", "experiments.counting", protocols=("text",))
+CONFIG: Config = preset("smoke", "text")
+
+
+def results(out: Path, config: Config = CONFIG) -> dict:
+    recorded = read_run(run_folder(out, config))
+    assert recorded is not None
+    return dict(sorted(recorded.cells.items()))
+
+
+def test_manifest_says_what_was_run(tmp_path: Path) -> None:
+    manifest = run(COUNTING, CONFIG, tmp_path)
+    assert manifest["cells"] == manifest["cells_done"] == 4
+    assert manifest["config"]["numbers"] == 4
+    assert manifest["config_hash"] == CONFIG.fingerprint
+    assert {"python", "torch", "numpy"} <= set(manifest["versions"])
+    assert "running" not in manifest
+    assert json.loads((run_folder(tmp_path, CONFIG) / "manifest.json").read_text()) == manifest
+
+
+def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
+    run(COUNTING, CONFIG, tmp_path / "one")
+    seen = []
+    run(COUNTING, CONFIG, tmp_path / "two", jobs=2, progress=lambda fraction, key: seen.append(fraction))
+    assert results(tmp_path / "one") == results(tmp_path / "two")
+    assert seen[-1] == pytest.approx(1.0)
+
+
+def test_interrupted_and_resumed(tmp_path: Path) -> None:
+    stops = replace(CONFIG, fails_at=1)
+    with pytest.raises(KeyboardInterrupt):
+        run(COUNTING, stops, tmp_path)
+    assert set(results(tmp_path, stops)) == {"cell-3", "cell-2"}  # the dearest first
+    path = run_folder(tmp_path, CONFIG) / "rows.jsonl"
+    path.write_text(path.read_text().replace(stops.fingerprint, CONFIG.fingerprint))
+    lines = path.read_text().splitlines()
+    run(COUNTING, CONFIG, tmp_path)
+    assert path.read_text().splitlines()[:2] == lines  # done cells were not run again
+    run(COUNTING, CONFIG, tmp_path / "whole")
+    assert results(tmp_path) == results(tmp_path / "whole")
+
+
+def test_a_cell_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    folder = run_folder(tmp_path, CONFIG)
+    work = work_module.Work(CONFIG, "cell-0", folder, report=_stop_after(2 / 3))
+    with pytest.raises(KeyboardInterrupt):
+        COUNTING.run_cell(CONFIG, "cell-0", work)
+    run(COUNTING, CONFIG, tmp_path)
+    run(COUNTING, CONFIG, tmp_path / "whole")
+    assert results(tmp_path)["cell-0"]["first"] == 2
+    assert results(tmp_path)["cell-0"]["total"] == results(tmp_path / "whole")["cell-0"]["total"]
+    assert not (folder / "checkpoints").exists()
+
+
+def test_a_checkpoint_of_another_configuration_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    other = replace(CONFIG, seed=5)
+    COUNTING.run_cell(other, "cell-0", work_module.Work(other, "cell-0", tmp_path))
+    assert work_module.Work(CONFIG, "cell-0", tmp_path).restore() is None
+
+
+def test_a_finished_run_keeps_its_manifest_and_no_resume_starts_afresh(tmp_path: Path) -> None:
+    first = run(COUNTING, CONFIG, tmp_path)
+    path = run_folder(tmp_path, CONFIG) / "rows.jsonl"
+    before = path.stat().st_mtime_ns
+    assert run(COUNTING, CONFIG, tmp_path) == first
+    assert path.stat().st_mtime_ns == before
+    run(COUNTING, CONFIG, tmp_path, resume=False)
+    assert len(path.read_text().splitlines()) == 4
+
+
+def test_a_manifest_left_by_a_killed_run_is_written_again(tmp_path: Path) -> None:
+    run(COUNTING, CONFIG, tmp_path)
+    path = run_folder(tmp_path, CONFIG) / "manifest.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"running": 1, "cells_done": 3}))
+    assert run(COUNTING, CONFIG, tmp_path)["cells_done"] == 4
+
+
+def test_jobs_below_one_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ExperimentError, match="--jobs"):
+        run(COUNTING, CONFIG, tmp_path, jobs=0)
+
+
+def _stop_after(part: float):
+    def report(fraction: float) -> None:
+        if fraction >= part:
+            raise KeyboardInterrupt
+
+    return report

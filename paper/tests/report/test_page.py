@@ -1,0 +1,156 @@
+"""The page: complete, self-contained, well-formed; and what its parts do with odd input."""
+
+import json
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from vadam.report import html
+from vadam_paper.experiments import experiments, find
+from vadam_paper.experiments.runner import run, run_folder
+from vadam_paper.experiments.tables import Table
+from vadam_paper.report import build, markdown
+
+VOID = {"meta", "link", "input", "br", "img", "hr"}
+
+
+class Reader(HTMLParser):
+    """Collects what the tests ask for, and fails where tags do not match."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [given["id"] or ""] if "id" in given else []
+        self.links += [given[name] or "" for name in ("href", "src", "xlink:href") if name in given]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        if tag not in VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+def read(page: str) -> Reader:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == []
+    return reader
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A report on smoke runs of the two experiments that need no data, and on nothing for the others."""
+    root = tmp_path_factory.mktemp("report")
+    for name in ("theory", "local-minima"):
+        experiment = find(name)
+        run(experiment, experiment.config("smoke", "text"), root / "results")
+    build(root / "results", root / "out")
+    return root / "out"
+
+
+def test_the_page_is_well_formed_and_its_ids_are_unique(folder: Path) -> None:
+    reader = read((folder / "index.html").read_text())
+    assert len(reader.ids) == len(set(reader.ids))
+    inner = {link[1:] for link in reader.links if link.startswith("#")}
+    assert inner <= set(reader.ids)
+
+
+def test_the_page_needs_no_network(folder: Path) -> None:
+    text = (folder / "index.html").read_text()
+    reader = read(text)
+    for link in reader.links:
+        assert link.startswith(("#", "data:", "figures/")), link
+    outside = text.replace("http://www.w3.org/", "").replace("https://www.w3.org/", "")
+    assert "http://" not in outside
+    assert "https://" not in outside
+    for link in reader.links:
+        assert not link.startswith("figures/") or (folder / link).exists()
+
+
+def test_every_claim_and_every_artefact_stands_on_it(folder: Path) -> None:
+    reader = read((folder / "index.html").read_text())
+    for experiment in experiments():
+        assert experiment.name in reader.ids
+        for claim in experiment.claims:
+            assert f"claim-{claim.id}" in reader.ids
+    written = json.loads((folder / "ledger.json").read_text())
+    assert written["counts"]["not run"] == len(written["claims"]) == sum(len(e.claims) for e in experiments())
+
+
+def test_figures_are_written_as_png_and_svg(folder: Path) -> None:
+    names = {path.name for path in (folder / "figures").iterdir()}
+    assert {"theory-theory.png", "theory-theory.svg", "local-minima-paths.png", "local-minima-paths.svg"} <= names
+    assert (folder / "figures" / "theory-theory.png").read_bytes().startswith(b"\x89PNG")
+    assert "currentColor" not in (folder / "figures" / "theory-theory.svg").read_text()  # readable on its own
+
+
+def test_the_page_stays_small(folder: Path) -> None:
+    assert (folder / "index.html").stat().st_size < 1_500_000
+
+
+def test_a_page_without_results_says_what_to_do(tmp_path: Path) -> None:
+    page = build(tmp_path / "nothing", tmp_path / "out").read_text()
+    assert "vadam reproduce theory" in page
+    read(page)
+
+
+def test_text_is_escaped() -> None:
+    table = Table("a < b", ("x", "y"), [("<script>", 'say "hi" & go')])
+    assert "<script>" not in html.table(table)
+    assert "&lt;script&gt;" in html.table(table)
+    assert html.fill("{{a}} {b}", a="{{b}}") == "{{b}} {b}"
+
+
+SCRIPT = "</script><script>document.title = 'owned'</script><!-- & \u2028\u2029"
+
+
+def test_json_in_a_script_block_cannot_end_it() -> None:
+    written = html.json_script({SCRIPT: SCRIPT})
+    assert not set("<>&\u2028\u2029") & set(written)
+    assert json.loads(written) == {SCRIPT: SCRIPT}
+
+
+def test_text_in_a_recorded_row_does_not_run(tmp_path: Path) -> None:
+    experiment = find("local-minima")
+    config = experiment.config("smoke", "text")
+    run(experiment, config, tmp_path / "results")
+    rows = run_folder(tmp_path / "results", config) / "rows.jsonl"
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    paths = next(line for line in lines if line["cell"] == "paths")
+    paths["result"]["variational"]["stddev"][0] = SCRIPT
+    rows.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    page = build(tmp_path / "results", tmp_path / "out", (experiment,)).read_text()
+    assert "owned" in page
+    assert page.count("<script") == page.count("</script>") == 2  # the data of the player and the program of the page
+
+
+def test_only_one_function_writes_json_into_pages() -> None:
+    for path in Path(html.__file__).parents[1].rglob("*.py"):
+        for block in re.findall(r"<script[^>]*>([^<]*)</script>", path.read_text()):
+            assert block.startswith("{html.json_script("), path
+
+
+def test_a_table_without_rows_is_left_out() -> None:
+    assert html.table(Table("", ("x",), [])) == ""
+
+
+def test_readme_sections() -> None:
+    found = markdown.sections("# t\n\n## One\n\n*a*\n\n## Two\n\n1. b\n2. c\n")
+    assert found["One"].strip() == "<p><em>a</em></p>"
+    assert found["Two"].count("<li>") == 2

@@ -1,0 +1,58 @@
+"""What the paper's commands say to places that they cannot write to: words, before the work."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from vadam.cli.app import app
+from vadam_paper.experiments import runner
+
+
+@pytest.fixture(autouse=True)
+def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail where the work begins although its result cannot be written."""
+
+    def begun(*arguments: Any, **options: Any) -> None:
+        pytest.fail("the work has begun")
+
+    monkeypatch.setattr(runner, "run", begun)
+    monkeypatch.setattr("vadam_paper.report.build", begun)
+
+
+COMMANDS = {
+    "run": ("run", "theory", "--preset", "smoke", "--out", "{out}"),
+    "reproduce": ("reproduce", "theory", "--preset", "smoke", "--out", "{out}", "--report", "{tmp}/page"),
+    "reproduce's page": ("reproduce", "theory", "--preset", "smoke", "--out", "{tmp}", "--report", "{out}"),
+    "report": ("report", "--results", "{tmp}/results", "--out", "{out}"),
+}
+
+
+def refused(command: str, tmp: Path, out: Path) -> str:
+    """Call the command with an output that cannot be; return what it says."""
+    arguments = [part.format(tmp=tmp, out=out) for part in COMMANDS[command]]
+    result = CliRunner().invoke(app, [*arguments, "--json"])
+    assert result.exit_code == 1, (result.output, result.exception)
+    assert isinstance(result.exception, SystemExit)
+    said: str = json.loads(result.stdout)["error"]
+    return said
+
+
+@pytest.mark.parametrize("below", ["file", "file/further"])
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_place_below_a_file_is_refused_before_the_work(command: str, below: str, tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert str(tmp_path / below) in refused(command, tmp_path, tmp_path / below)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_read_only_folder_is_refused_before_the_work(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = tmp_path / "read-only"
+    out.mkdir()
+    monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != out or not mode & os.W_OK)
+    assert f"{out} cannot be written to" in refused(command, tmp_path, out)

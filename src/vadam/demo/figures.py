@@ -1,0 +1,104 @@
+"""The panels of the page, each a figure of its own, so that a narrow screen can stack them."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from vadam import plotting
+from vadam.demo import ellipses, tabular, wave
+from vadam.demo.schedule import EXACT, Results
+from vadam.plotting import INK
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+COLOURS = plotting.COLOURS | {"MAP-Adam": "#7d8590", "Vprop": "#8e6bbf"}
+LINES = {EXACT: "-.", "Vadam, M = 10": "--"}
+
+
+def colour(method: str) -> str:
+    """The colour of a method whatever its batch size or input."""
+    return COLOURS[method.split(",")[0]]
+
+
+def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
+    """By method, each with a description for those who cannot see it."""
+    problem = wave.problem()
+    panels = {}
+    for method, band in results.bands.items():
+        with plotting.style():
+            figure, [axes] = plotting.panels(1, width=3.6, height=2.6)
+            axes.axvspan(-wave.NEAREST, wave.NEAREST, color=INK, alpha=0.06, linewidth=0)
+            axes.fill_between(band.x, band.low, band.high, color=colour(method), alpha=0.3, linewidth=0)
+            axes.plot(band.x, wave.curve(torch.from_numpy(band.x)), color=INK, linestyle=":", linewidth=1)
+            axes.plot(band.x, band.mean, color=colour(method), linewidth=1.8)
+            axes.plot(problem.x, problem.y, ".", color=INK, markersize=2.5, alpha=0.7)
+            axes.set(
+                title=method, xlim=(-wave.EDGE, wave.EDGE), ylim=(-4, 4), xticks=[-6, -3, 0, 3, 6], yticks=[-3, 0, 3]
+            )
+        panels[method] = (
+            figure,
+            (
+                f"{method}: the standard deviation of the function is {band.among_data:.2f} among the data, "
+                f"{band.in_gap:.2f} in the gap, {band.beyond:.2f} at the ends."
+            ),
+        )
+    return panels
+
+
+def ellipse_panel(results: Results) -> "tuple[Figure, str]":
+    truth = ellipses.true_posterior()
+    density, levels = truth.density.T.numpy(), truth.levels()
+    with plotting.style():
+        figure, [axes] = plotting.panels(1, width=4.6, height=3.4)
+        greys = ["#8b949e30", "#8b949e60", "#8b949ea0"]
+        axes.contourf(truth.x, truth.y, density, levels=[*levels, 1.01 * density.max()], colors=greys)
+        axes.contour(truth.x, truth.y, density, levels=levels, colors=INK, linewidths=0.5, alpha=0.6)
+        angle = np.linspace(0, 2 * np.pi, 90)
+        for name, q in results.ellipses.items():
+            x, y = q.mean[:, None] + q.stddev[:, None] * np.stack([np.cos(angle), np.sin(angle)])
+            axes.plot(x, y, color=colour(name), linestyle=LINES.get(name, "-"), linewidth=1.8, label=name)
+            axes.plot(*q.mean, ".", color=colour(name), markersize=5)
+        axes.set(xlabel="θ₁", ylabel="θ₂", xlim=(0, 9), ylim=(-0.2, 3.6))
+        axes.legend(loc="upper left", fontsize=8)
+    divergences = ", ".join(f"{name} {q.divergence:.2f}" for name, q in results.ellipses.items() if name != EXACT)
+    return figure, f"Ellipses of one standard deviation. Symmetric KL from {EXACT}, in nats: {divergences}."
+
+
+def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure, str]":
+    """Predictions with their intervals against the truth."""
+    rows = results.intervals[name][method]
+    with plotting.style():
+        figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
+        bars = np.stack([rows.mean - rows.low, rows.high - rows.mean])
+        inside = (rows.low <= rows.actual) & (rows.actual <= rows.high)
+        for chosen, shade in ((inside, colour(method)), (~inside, INK)):
+            axes.errorbar(
+                rows.actual[chosen],
+                rows.mean[chosen],
+                yerr=bars[:, chosen],
+                fmt=".",
+                color=shade,
+                elinewidth=1,
+                alpha=0.6,
+            )
+        ends = [rows.actual.min(), rows.actual.max()]
+        axes.plot(ends, ends, color=INK, linewidth=0.8)
+        axes.set(title=f"{method}: {inside.mean():.0%} of {len(inside)} inside", xlabel="actual", ylabel="predicted")
+    return figure, f"{name.title()}, {method}: {inside.sum()} of {len(inside)} test rows lie in their 90 % interval."
+
+
+def coverage_panel(results: Results, name: str) -> "tuple[Figure, str]":
+    """The share of test rows in intervals of every level, for every method."""
+    with plotting.style():
+        figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
+        markers = iter("osv^D")
+        for method, rows in results.intervals[name].items():
+            how: dict[str, Any] = {"marker": next(markers), "markersize": 3.5, "linewidth": 1.2}
+            axes.plot(tabular.LEVELS, rows.covered, color=colour(method), label=method, **how)
+        axes.set(title="Coverage", xlabel="level of the interval", ylabel="share of test rows inside")
+        axes.set(xlim=(0, 1), ylim=(0, 1))
+        axes.legend(loc="lower right", fontsize=8)
+    return figure, f"{name.title()}: a calibrated method lies on the diagonal."

@@ -1,0 +1,96 @@
+"""What the terminal shows: how far it is, and a table of what came out."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from vadam.demo.schedule import EXACT, Results
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+Move = Callable[[float, str], None]
+
+COLUMNS = ("RMSE", "log-likelihood", "90 % coverage", "seconds")
+TITLES = {"wave": "curve, gap", "boston": "boston", "concrete": "concrete"}
+
+
+@contextmanager
+def progress() -> Iterator[Move]:
+    """A bar with the time left; where there is no terminal, a line for each training."""
+    console = _console(stderr=True)
+    if not console.is_terminal:
+        yield _lines(console)
+        return
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        TaskProgressColumn,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("left"))
+    with Progress(
+        *columns, TimeRemainingColumn(), TextColumn("gone"), TimeElapsedColumn(), console=console, transient=True
+    ) as bar:
+        task = bar.add_task("", total=1.0)
+        yield lambda share, title: bar.update(task, completed=share, description=title)
+
+
+def show(results: Results) -> None:
+    from rich.table import Table
+
+    if not results.complete:
+        say(
+            "Stopped early: what is not below was not trained." if results.anything else "Stopped: nothing is done yet."
+        )
+    scores = Table(title="Test rows that no method has seen", title_justify="left")
+    scores.add_column("data")
+    scores.add_column("method")
+    for column in COLUMNS:
+        scores.add_column(column, justify="right")
+    for problem, by_method in results.scores.items():
+        for i, (method, score) in enumerate(by_method.items()):
+            numbers = (
+                f"{score.rmse:.2f}",
+                f"{score.log_likelihood:.2f}",
+                f"{score.coverage:.0%}",
+                f"{score.seconds:.1f}",
+            )
+            last = i == len(by_method) - 1
+            scores.add_row(TITLES[problem] if i == 0 else "", method, *numbers, end_section=last)
+    if results.scores:
+        say(scores)
+    for name, ellipse in results.ellipses.items():
+        if ellipse.divergence:
+            say(f"Logistic regression, {name}: {ellipse.divergence:.2f} nats (symmetric KL) from {EXACT}")
+
+
+def say(what: Any) -> None:
+    _console().print(what, markup=False)
+
+
+def _lines(console: "Console") -> Move:
+    started, shown = time.monotonic(), ""
+
+    def move(share: float, title: str) -> None:
+        nonlocal shown
+        if title == shown:
+            return
+        shown = title
+        gone = time.monotonic() - started
+        left = f", about {gone / share - gone:.0f} s left" if share > 0 else ""
+        console.print(f"{share:4.0%} {title}{left}", markup=False)
+
+    return move
+
+
+def _console(stderr: bool = False) -> "Console":
+    try:
+        from rich.console import Console
+    except ImportError as error:
+        raise ImportError('The demo prints its table with rich: pip install "vadam[cli]".') from error
+    return Console(stderr=stderr, highlight=False)

@@ -1,0 +1,76 @@
+"""What an import brings along: seconds that a command or a script would wait for nothing."""
+
+import ast
+import os
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+import vadam
+from vadam import public
+
+HEAVY = ("torch", "numpy", "scipy", "pandas", "sklearn", "matplotlib", "plotly", "optuna", "llvmlite")
+OPTIONAL = (
+    "pandas",
+    "sklearn",
+    "matplotlib",
+    "plotly",
+    "optuna",
+    "typer",
+    "rich",
+    "lightning",
+    "transformers",
+    "gymnasium",
+)
+
+
+def loaded(program: str) -> set[str]:
+    """Names of the modules that a fresh process has imported after the program."""
+    shown = "import sys; print(); print(*sys.modules)"
+    ended = f"try:\n    exec({program!r})\nexcept SystemExit:\n    pass\n{shown}"
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("COV_CORE")}
+    run = subprocess.run([sys.executable, "-c", ended], env=environment, check=True, capture_output=True, text=True)
+    return set(run.stdout.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize("arguments", ["--help", "--version", "fit --help", "list --help", "data --help"])
+def test_help_imports_nothing_heavy(arguments: str) -> None:
+    program = f"import sys; sys.argv = ['vadam', *{arguments.split()}]; from vadam.cli import main; main()"
+    found = loaded(program)
+    assert "vadam.cli.app" in found
+    assert not found & {*HEAVY, "vadam.public"}
+
+
+def test_import_vadam_waits_for_the_first_use() -> None:
+    assert not loaded("import vadam; vadam.__version__") & {*HEAVY, "vadam.public"}
+    assert {"torch", "vadam.optim"} <= loaded("import vadam; vadam.Vadam")
+
+
+def test_optional_packages_are_not_imported() -> None:
+    found = loaded("import vadam; [getattr(vadam, name) for name in vadam.__all__]")
+    assert not found & set(OPTIONAL)
+
+
+def test_all_names_are_there() -> None:
+    assert set(public.__all__) <= set(dir(vadam))
+    assert all(getattr(vadam, name) is getattr(public, name) for name in public.__all__)
+    space: dict = {}
+    exec("from vadam import *", space)
+    assert set(public.__all__) <= set(space)
+    with pytest.raises(AttributeError, match="'vadam' has no attribute 'Adam'"):
+        vadam.Adam  # noqa: B018
+
+
+def test_no_public_name_hides_a_module() -> None:
+    """``vadam.predict`` would be the function or the module, whichever was imported last."""
+    modules = {path.stem for path in Path(vadam.__file__).parent.iterdir() if path.stem != "__init__"}
+    assert {name for name in public.__all__ if name in modules} == {"curvature", "metrics", "rules", "schedules"}
+
+
+def test_the_version_is_written_once() -> None:
+    source = ast.parse(Path(vadam.__file__).read_text())
+    (written,) = [node.value.value for node in source.body if isinstance(node, ast.Assign)]
+    assert written == vadam.__version__ == version("vadam")
