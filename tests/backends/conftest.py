@@ -21,16 +21,18 @@ class NativeNoise(NoiseSource):
     def __init__(self, buckets: list[Bucket], noise: NoiseSource) -> None:
         super().__init__(None)
         native = backends.choose("native").draw(buckets, noise, 1.0, keep_mean=False)
-        self._rest = [] if native.other is None else native.other.buckets
+        rest = [] if native.other is None else native.other.buckets
+        self._rest = {part.params[0]: i for i, part in enumerate(rest)}
+        self._parts = [part for bucket in buckets for part in bucket.parts()]
         native.other = None
-        self._buckets, self._eps, self._noise = buckets, native.noise(), noise
+        self._eps, self._noise = native.noise(), noise
 
     def normal(self, index: int, device: torch.device, dtype: torch.dtype) -> Normal:
         """Return a function that hands out the noise of a bucket from its start."""
-        bucket = self._buckets[index]
-        if bucket in self._rest:
-            return self._noise.normal(self._rest.index(bucket), device, dtype)
-        (left,) = bucket.gather([self._eps[p] for p in bucket.params])
+        part = self._parts[index]
+        if part.params[0] in self._rest:
+            return self._noise.normal(self._rest[part.params[0]], device, dtype)
+        (left,) = part.gather([self._eps[p] for p in part.params])
 
         def following(n: int) -> Tensor:
             nonlocal left

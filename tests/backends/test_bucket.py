@@ -22,7 +22,8 @@ def kinds_of_weights() -> list[torch.Tensor]:
 def test_buckets_hold_every_weight_once(limit: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(bucket.LIMIT, "cpu", limit)
     weights = kinds_of_weights()
-    found = make_buckets([(rules.von, {}, list(zip(weights, states_of(weights), strict=True)))])
+    buckets = make_buckets(rules.von, {}, weights, states_of(weights), sampled=True)
+    found = [part for each in buckets for part in each.parts()]
     assert {id(w) for each in found for w in each.params} == {id(w) for w in weights}
     assert sum(len(each.params) for each in found) == len(weights)
     for each in found:
@@ -32,7 +33,7 @@ def test_buckets_hold_every_weight_once(limit: int, monkeypatch: pytest.MonkeyPa
 
 def test_what_is_gathered_can_be_scattered() -> None:
     weights = kinds_of_weights()
-    for each in make_buckets([(rules.von, {}, list(zip(weights, states_of(weights), strict=True)))]):
+    for each in make_buckets(rules.von, {}, weights, states_of(weights), sampled=True):
         before = [w.clone() for w in each.params]
         mu, s = each.gather(each.params, each.field("s"))
         assert mu.numel() == s.numel() == each.size
@@ -64,7 +65,7 @@ def test_parameters_whose_scalars_differ_are_not_computed_together() -> None:
         {"m": w, "s": w, "s0": 0.0, "gamma1_t": g, "gamma2_t": 1.0}
         for w, g in zip(weights, (1.0, 0.9, 1.0), strict=True)
     ]
-    found = make_buckets([(rules.vadam, {}, list(zip(weights, states, strict=True)))])
+    found = make_buckets(rules.vadam, {}, weights, states, sampled=True)
     assert [len(each.params) for each in found] == [2, 1]
     for each in found:
         each.set_scalars({"gamma1_t": 0.5})

@@ -42,7 +42,7 @@ def draw(
     """Return the noise of a sample; its weights, of mean 0 and precision 1, are the noise up to rounding."""
     params = [torch.zeros(size, dtype=dtype) for size in sizes]
     states = [{"s": torch.zeros_like(p)} for p in params]
-    buckets = make_buckets([(rules.von, LETTERS, list(zip(params, states, strict=True)))])
+    buckets = make_buckets(rules.von, LETTERS, params, states, sampled=True)
     noise = NoiseSource(torch.Generator().manual_seed(seed))
     sample = choose(backend).draw(buckets, noise, sign, keep_mean=True)
     sample.perturb()

@@ -76,7 +76,8 @@ class Plain:
 
     def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> PlainDraw:
         """Return a sample of the weights; ``perturb`` writes it to the parameters."""
-        return PlainDraw(self, buckets, noise, sign, keep_mean=keep_mean)
+        parts = [part for bucket in buckets for part in bucket.parts()]
+        return PlainDraw(self, parts, noise, sign, keep_mean=keep_mean)
 
     def update(
         self,
@@ -93,7 +94,7 @@ class Plain:
         ``draw``: the sample that the parameters may still hold. ``scale``: a factor of each parameter's curvature, on the device.
         ``accept``: a flag on the device; where it is False no vector changes.
         """
-        for bucket in buckets:
+        for bucket in [part for whole_bucket in buckets for part in whole_bucket.parts()]:
             names = vector_fields(bucket.rule)
             slots = {name: bucket.field(name) for name in names} | {"g": [grads[p] for p in bucket.params]}
             mean = None if draw is None else draw.mean_vector(bucket)

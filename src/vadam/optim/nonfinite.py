@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket, storage_dtype
+from vadam.backends.bucket import Bucket
 from vadam.optim.estimate import Norms
 
 
@@ -91,6 +91,6 @@ class _Fetched:
 
 def bound_of(groups: list[dict[str, Any]]) -> float:
     """Return the limit of the norms in an optimizer's groups."""
-    dtypes = {storage_dtype(p) for group in groups for p in group["params"]}
-    num_data = max(float(group.get("num_data", 1)) for group in groups)
-    return limit(num_data, min(dtypes, key=lambda dtype: torch.finfo(dtype).max))
+    dtypes = {p.dtype for group in groups for p in group["params"]}
+    narrow = torch.float64 if dtypes == {torch.float64} else torch.float32
+    return limit(max([group["num_data"] for group in groups]), narrow)
