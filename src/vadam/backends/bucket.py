@@ -80,7 +80,7 @@ class Bucket:
 
     def scalars(self) -> dict[str, float]:
         """Return the scalars of the states, in which all parameters of the bucket agree."""
-        return {name: self.states[0][name] for name in scalar_fields(self.rule)}
+        return {name: float(self.states[0][name]) for name in scalar_fields(self.rule)}
 
     def set_scalars(self, values: dict[str, float]) -> None:
         """Write the scalars into the state of every parameter."""
@@ -135,12 +135,23 @@ class Bucket:
         return len(self.params) == 1 and _shares_memory(vector, local(self.params[0]))
 
     def _flat(self, x: Tensor, p: Tensor) -> Tensor:
-        return _in_memory_order(local(x.detach()), local(p)).reshape(-1)
+        own, like = local(x.detach()), local(p)
+        if own.numel() != like.numel():
+            raise RuntimeError(wrong_size(own, like))
+        return _in_memory_order(own, like).reshape(-1)
 
     def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
         if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
             return tensors[0].detach()
         return torch.cat([x.detach().flatten() for x in tensors])
+
+
+def wrong_size(x: Tensor, p: Tensor) -> str:
+    """Return what to say of a tensor that has another number of elements than its parameter."""
+    return (
+        f"a tensor of {x.numel()} numbers belongs to {p.numel()} weights of shape {tuple(p.shape)}: was a parameter given other "
+        f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
+    )
 
 
 def _shares_memory(a: Tensor, b: Tensor) -> bool:
@@ -173,7 +184,7 @@ def make_buckets(
         return [Bucket(rule, letters, [p], [s], sampled=sampled) for p, s in zip(params, states, strict=True)]
     names = scalar_fields(rule)
     pairs = zip(params, states, strict=True)
-    kinds = [(p.dtype, p.device, *map(state.__getitem__, names)) for p, state in pairs]
+    kinds = [(p.dtype, p.device, *map(float, map(state.__getitem__, names))) for p, state in pairs]
     alike: dict[Any, list[int]] = {}
     for i, kind in enumerate(kinds):
         alike.setdefault(kind, []).append(i)

@@ -141,7 +141,7 @@ def is_arithmetic(rule: ModuleType) -> bool:
     try:
         for f, operands in ((rule.precision, (state,)), (rule.update, (state, weight, weight))):
             f(*operands, **dict.fromkeys(letters_of(f), number))
-    except NotArithmetic:
+    except (NotArithmetic, TypeError):  # a TypeError comes from abs(), comparisons and methods of Tensor
         return False
     return True
 

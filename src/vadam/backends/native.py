@@ -21,7 +21,7 @@ from torch._C import TensorBase
 from torch.autograd.graph import increment_version
 
 from vadam.backends import kernels, threads
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, wrong_size
 from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
@@ -242,11 +242,7 @@ class Table:
         """Return the address of a tensor or of a copy of it."""
         like, shard = self._like[i], local(x.detach())
         if shard.numel() != like.numel():
-            raise RuntimeError(
-                f"a tensor of {shard.numel()} numbers belongs to {like.numel()} weights of shape {tuple(like.shape)}: was a "
-                f"parameter given other data, or the optimizer the state of another model? Build a new optimizer for a model of "
-                f"another size"
-            )
+            raise RuntimeError(wrong_size(shard, like))
         addresses = _addresses([shard], [like])
         if addresses is None:
             copy = torch.empty_like(like, dtype=torch.float32).copy_(shard)
