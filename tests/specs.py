@@ -73,9 +73,15 @@ BETAS_BAD = (
     ({"betas": (0.9, -0.1)}, r"betas\[1\] must be in \[0, 1\), got -0.1"),
     ({"betas": 0.9}, r"betas must be 2 numbers, .* got 0.9"),
 )
-BETA_BAD = (({"beta": 1.0}, r"beta must be in \[0, 1\), got 1.0"), ({"beta": -0.1}, r"beta must be in \[0, 1\), got -0.1"))
+BETA_BAD = (
+    ({"beta": 1.0}, r"beta must be in \[0, 1\), got 1.0"),
+    ({"beta": -0.1}, r"beta must be in \[0, 1\), got -0.1"),
+)
 TAU_BAD = (({"tau": 1.5}, r"tau must be in \[0, 1\], got 1.5"), ({"tau": -0.1}, r"tau must be in \[0, 1\], got -0.1"))
-MOMENTUM_BAD = (({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"), ({"damping": -1.0}, r"damping must be in \[0, inf\), got -1.0"))
+MOMENTUM_BAD = (
+    ({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"),
+    ({"damping": -1.0}, r"damping must be in \[0, inf\), got -1.0"),
+)
 
 N = 40
 _DATA: dict[str, Any] = {"num_data": N, "prior_precision": 2.0}

@@ -138,7 +138,9 @@ def test_no_prior_at_all_for_points_is_refused(spec: Spec) -> None:
     problem = Problem()
     points = {"params": problem.model[2].parameters(), "deterministic": True, "prior_precision": 0.0}
     groups = [{"params": problem.model[0].parameters()}, points]
-    with pytest.raises(ValueError, match=r"prior_precision must be above 0 in a deterministic group|would never be trained"):
+    with pytest.raises(
+        ValueError, match=r"prior_precision must be above 0 in a deterministic group|would never be trained"
+    ):
         spec.make(groups)
 
 

@@ -58,7 +58,9 @@ def in_loop(model: nn.Module, make: Callable[..., VariationalOptimizer], extra: 
 
 @pytest.mark.parametrize("way", [in_closure, in_context, in_loop])
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("options", [{"backend": "plain"}, {"store_mean": False}, {"backend": "native"}, {"backend": "compiled"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{"backend": "plain"}, {"store_mean": False}, {"backend": "native"}, {"backend": "compiled"}], ids=str
+)
 def test_the_step_is_the_same(kind: type, way: Callable[..., None], options: dict[str, object]) -> None:
     means = []
     for extra in (False, True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Unpack
+from typing import Any, Unpack
 
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
@@ -14,7 +14,7 @@ from vadam_paper.experiments.rl.explore_rule import SGDExplore, rule
 class Explore(Reparameterised):
     """θ ~ N(μ, v) or N(μ, 1/v): separate steps on μ, with ``lr``, and on v, with ``lr_v`` (see ``explore_rule``)."""
 
-    rule: ClassVar[Any] = SGDExplore(on_precision=True)
+    rule: Any = SGDExplore(on_precision=True)
 
     def __init__(
         self,
