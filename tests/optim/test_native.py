@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from vadam.optim.kernels import Chunked, Compiled, update_with_magnitude
 
 import vadam
 from specs import BY_NAME, SPECS, Problem, Spec, snapshot
 from vadam import rules
 from vadam.optim import native, native_math, tracing
-from vadam.optim.kernels import Chunked, Compiled, update_with_magnitude
 
 pytestmark = pytest.mark.skipif(not native.available(), reason='numba is not installed: pip install "vadam[fast]"')
 

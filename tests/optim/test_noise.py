@@ -5,14 +5,14 @@ import math
 import pytest
 import torch
 from torch import Tensor
+from vadam.optim.kernels import CHUNK, Chunked, Task
+from vadam.optim.noise import BLOCK, TILE, blocks
+from vadam.optim.pieces import Piece
 
 import vadam
 from specs import SPECS, Spec, same, snapshot
 from vadam import counter, rules
 from vadam.optim import native
-from vadam.optim.kernels import CHUNK, Chunked, Task
-from vadam.optim.noise import BLOCK, TILE, blocks
-from vadam.optim.pieces import Piece
 
 needs_numba = pytest.mark.skipif(not native.available(), reason='numba is not installed: pip install "vadam[fast]"')
 

@@ -1,12 +1,12 @@
 """Weights that are computed together: parameters that share a rule, its letters, a dtype, a device and the scalars of their states.
 
 An operation on a long vector costs what its memory costs; on a thousand short ones it costs a thousand calls. So small tensors
-are laid end to end in one vector, up to a limit that bounds the temporaries; a large tensor is a vector by itself.
+can be laid end to end in one vector, up to a limit that bounds the temporaries; a large tensor is a vector by itself.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
@@ -29,8 +29,36 @@ def storage_dtype(p: Tensor) -> torch.dtype:
 class Bucket:
     """Parameters of one group and their states, the rule that trains them and its letters."""
 
-    def __init__(self, rule: ModuleType, letters: Letters, params: list[Tensor], states: list[dict[str, Any]]) -> None:
-        self.rule, self.letters, self.params, self.states = rule, letters, params, states
+    def __init__(
+        self,
+        rule: ModuleType,
+        letters: Letters,
+        params: list[Tensor],
+        states: list[dict[str, Any]],
+        *,
+        sampled: bool = True,
+    ) -> None:
+        self.rule, self.letters, self.params, self.states, self.sampled = rule, letters, params, states, sampled
+
+    def parts(self) -> list[Bucket]:
+        """Cut the bucket: small tensors together up to the limit, a large tensor by itself."""
+        if scope(self.rule) != "weight":
+            return [self]
+        limit = LIMIT["cpu" if self.device.type == "cpu" else "accelerator"]
+        parts: list[Bucket] = []
+        filling, filled = None, limit
+        for p, state in zip(self.params, self.states, strict=True):
+            size = p.numel()
+            if size > limit // 4:
+                parts.append(Bucket(self.rule, self.letters, [p], [state], sampled=self.sampled))
+                continue
+            if filling is None or filled + size > limit:
+                filling, filled = Bucket(self.rule, self.letters, [], [], sampled=self.sampled), 0
+                parts.append(filling)
+            filling.params.append(p)
+            filling.states.append(state)
+            filled += size
+        return parts
 
     @cached_property
     def dtype(self) -> torch.dtype:
@@ -138,35 +166,18 @@ def _in_order_of(p: Tensor, vector: Tensor) -> Tensor:
 
 
 def make_buckets(
-    weights: Iterable[tuple[ModuleType, Letters, list[tuple[Tensor, dict[str, Any]]]]],
+    rule: ModuleType, letters: Letters, params: list[Tensor], states: list[dict[str, Any]], *, sampled: bool
 ) -> list[Bucket]:
-    """Sort the parameters of groups, each with its rule and letters, into buckets."""
-    buckets: list[Bucket] = []
-    for rule, letters, params in weights:
-        if scope(rule) == "weight":
-            buckets += _pack(rule, letters, params)
-        elif scope(rule) == "tensor":
-            buckets += [Bucket(rule, letters, [p], [state]) for p, state in params]
-        elif params:
-            buckets.append(Bucket(rule, letters, [p for p, _ in params], [state for _, state in params]))
-    return buckets
-
-
-def _pack(rule: ModuleType, letters: Letters, params: list[tuple[Tensor, dict[str, Any]]]) -> Iterator[Bucket]:
-    """Yield buckets of small tensors, in order as far as they share one, and buckets of one large tensor."""
+    """Sort the parameters of a group into buckets."""
+    if scope(rule) == "tensor":
+        return [Bucket(rule, letters, [p], [s], sampled=sampled) for p, s in zip(params, states, strict=True)]
     names = scalar_fields(rule)
-    filling: dict[Any, tuple[Bucket, int]] = {}
-    for p, state in params:
-        limit = LIMIT["cpu" if p.is_cpu else "accelerator"]
-        kind = (p.dtype, p.device, *[state[name] for name in names])
-        size = p.numel()
-        bucket, filled = filling.get(kind, (None, limit))
-        if bucket is not None and size <= limit // 4 and filled + size <= limit:
-            bucket.params.append(p)
-            bucket.states.append(state)
-            filling[kind] = bucket, filled + size
-            continue
-        bucket = Bucket(rule, letters, [p], [state])
-        if size <= limit // 4:
-            filling[kind] = bucket, size
-        yield bucket
+    pairs = zip(params, states, strict=True)
+    kinds = [(p.dtype, p.device, *map(state.__getitem__, names)) for p, state in pairs]
+    alike: dict[Any, list[int]] = {}
+    for i, kind in enumerate(kinds):
+        alike.setdefault(kind, []).append(i)
+    return [
+        Bucket(rule, letters, [params[i] for i in members], [states[i] for i in members], sampled=sampled)
+        for members in alike.values()
+    ]

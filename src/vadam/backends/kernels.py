@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Sequence
 from functools import cache
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -18,7 +18,7 @@ from llvmlite import ir
 from vadam.backends import threads
 from vadam.backends.llvm import DOUBLE, LONG, POINTER, REAL, Function, Library, NotArithmetic, Value
 from vadam.backends.native_noise import emit_noise
-from vadam.rules.binding import letters_of, precision_fields, scalar_fields, scope, vector_fields
+from vadam.rules.binding import letters_of, precision_fields, scalar_fields, scope, state_of, vector_fields
 
 TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
 
@@ -140,7 +140,7 @@ def _precision(rule: ModuleType, values: Values, numbers: Sequence[Value]) -> tu
     *named, extra, sign = numbers
     known = dict(zip([*scalar_fields(rule), *letters], named, strict=True))
     known |= {name: values[name] for name in precision_fields(rule)}
-    return rule.precision(SimpleNamespace(**known), **{name: known[name] for name in letters}) + extra, sign
+    return rule.precision(state_of(rule, known, {}), **{name: known[name] for name in letters}) + extra, sign
 
 
 def _noise_kernel(rule: ModuleType, arrays: Sequence[str], compute: Compute) -> Kernel:

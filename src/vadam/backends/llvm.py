@@ -95,10 +95,10 @@ class Value:
     def __lshift__(self, other: Any) -> Value:
         return self.binary(other, "", "shl")
 
-    def __pow__(self, power: int) -> Value:
-        if power not in (2, -2):
+    def __pow__(self, power: float) -> Value:
+        if power not in (2, -2, 0.5):
             raise NotArithmetic(f"power {power}")
-        return self * self if power == 2 else 1 / (self * self)
+        return self.sqrt() if power == 0.5 else self * self if power == 2 else 1 / (self * self)
 
     def square(self) -> Value:
         return self * self

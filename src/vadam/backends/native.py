@@ -7,14 +7,17 @@ table names the memory of each of them.
 
 from __future__ import annotations
 
+import operator
+from array import array
 from collections.abc import Sequence
 from functools import lru_cache, partial
-from itertools import accumulate, pairwise
-from typing import Any
+from itertools import chain, pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 from torch.autograd.graph import increment_version
 
 from vadam.backends import kernels, threads
@@ -22,7 +25,7 @@ from vadam.backends.bucket import Bucket
 from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
-from vadam.backends.shards import PLAIN, is_sharded, local, sharded_like
+from vadam.backends.shards import PLAIN, local, sharded_like
 from vadam.rules.binding import letters_of, precision_fields, vector_fields
 
 PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
@@ -52,10 +55,8 @@ class Native:
     ) -> None:
         """Apply the rule to buckets whose parameters all have a gradient; see ``Plain.update``."""
         native, rest = _split(buckets) if accept is None else ([], buckets)
-        if draw is not None and not draw.keeps_means:
-            draw.restore()
-        for alike in _by_kernel(native, curvatures, {} if draw is None else draw.held):
-            self._update(alike, grads, curvatures, draw, scale)
+        for alike in _by_kernel(native, curvatures):
+            self._update(alike, grads, curvatures, draw if alike[0].sampled else None, scale)
         if rest:
             other = None if draw is None else draw.other
             self._plain.update(rest, grads, curvatures, draw=other, scale=scale, accept=accept)
@@ -78,24 +79,26 @@ class Native:
             table.add([curvatures[p] for p in params])
         for name in vector_fields(rule):
             table.add([state[name] for bucket in buckets for state in bucket.states], written=True)
-        for bucket in buckets:
-            numbers = _numbers(bucket, rule.update)
-            if has_curvature:
-                factors = [1.0 if scale is None else float(scale[p]) for p in bucket.params]
-                table.add_numbers([[*numbers, factor] for factor in factors])
+        numbers = [_numbers(bucket, rule.update) for bucket in buckets]
+        for bucket, row in zip(buckets, numbers, strict=True):
+            if not has_curvature:
+                table.add_numbers(row, len(bucket.params))
+            elif scale is None:
+                table.add_numbers([*row, 1.0], len(bucket.params))
             else:
-                table.add_numbers([numbers] * len(bucket.params))
+                for p in bucket.params:
+                    table.add_numbers([*row, float(scale[p])], 1)
         table.run(kernel)
-        for bucket in buckets:
-            bucket.set_scalars(kernel.advanced(_numbers(bucket, rule.update)))
+        for bucket, row in zip(buckets, numbers, strict=True):
+            bucket.set_scalars(kernel.advanced(row))
 
     def norms(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the norm of each tensor, over all ranks if it is sharded; a norm is finite only if the squares are."""
-        if any(is_sharded(x) or _address(x, x) is None for x in tensors):
+        """Return the norm of each tensor, over all ranks if it is sharded; it is finite only if the squares are."""
+        if not {*map(type, tensors)} <= {*PLAIN} or _addresses(tensors, tensors) is None:
             return self._plain.norms(tensors)
         table = Table(tensors)
         table.add(tensors)
-        table.add_numbers([[]] * len(tensors))
+        table.add_numbers([], len(tensors))
         return table.norms()
 
     def precision(self, bucket: Bucket) -> Tensor:
@@ -117,45 +120,48 @@ class NativeDraw:
         other: PlainDraw | None,
     ) -> None:
         self.buckets = buckets
-        self._native, self._noise, self._sign, self.keeps_means, self.other = native, noise, sign, keep_mean, other
-        self._params = [p for bucket in native for p in bucket.params]
+        self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
+        self._params = [p for alike in _by_kernel(native) for bucket in alike for p in bucket.params]
         self._perturbed = False
-        self.held: dict[Tensor, Tensor] = {}  # the means of parameters that hold the sample, as they lie in memory
+        self._means: list[Tensor] = []  # of the parameters, as they lie in memory
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""
         if self._params:
-            means = _empty_like(self._params) if self.keeps_means else []
-            self._shift(self._params, self._sign, means)
-            self._perturbed, self.held = True, dict(zip(self._params, means, strict=False))
+            self._means = _empty_like(self._params) if self._keep_mean else []
+            self._shift(self._params, self._sign, self._means)
+            self._perturbed = True
         if self.other is not None:
             self.other.perturb()
 
     def restore(self, *, put_aside: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
-        if self.held:
-            torch._foreach_copy_([local(p.detach()) for p in self.held], list(self.held.values()))
-        elif self._perturbed and not self.keeps_means:
+        if self._perturbed and self._keep_mean:
+            torch._foreach_copy_([local(p.detach()) for p in self._params], self._means)
+        elif self._perturbed:
             self._shift(self._params, -self._sign)
-        self._perturbed, self.held = False, {}
+        self._perturbed, self._means = False, []
         if self.other is not None:
             self.other.restore(put_aside=put_aside)
 
     def mean_of(self, p: Tensor) -> Tensor | None:
         """Return the mean of a parameter, None if it holds it."""
-        if p in self.held:
-            return sharded_like(p, self.held[p])
-        if self._perturbed and not self.keeps_means and any(p is q for q in self._params):
-            copies = [local(q.detach()).clone() for q in self._params]
-            self._shift(copies, -self._sign)
-            return sharded_like(p, next(copy for q, copy in zip(self._params, copies, strict=True) if q is p))
-        return None if self.other is None else self.other.mean_of(p)
+        i = next((i for i, q in enumerate(self._params) if q is p), None) if self._perturbed else None
+        if i is None:
+            return None if self.other is None else self.other.mean_of(p)
+        if self._keep_mean:
+            return sharded_like(p, self._means[i])
+        copies = [local(q.detach()).clone() for q in self._params]
+        self._shift(copies, -self._sign)
+        return sharded_like(p, copies[i])
 
     def take_means(self, params: list[Tensor]) -> list[Tensor] | None:
-        """Return the means of parameters that an update is going to overwrite, None if they hold their means."""
-        if not all(p in self.held for p in params):
-            return None
-        return [self.held.pop(p) for p in params]
+        """Return the means of parameters that an update is going to overwrite; None if they hold their means."""
+        if self._perturbed and self._keep_mean and _are_same(params, self._params):
+            means, self._means, self._perturbed = self._means, [], False
+            return means
+        self.restore()
+        return None
 
     def products(self, grads: Grads) -> Grads:
         """Return ĝ∘ε/σ of every parameter that has a gradient."""
@@ -191,12 +197,8 @@ class NativeDraw:
             for name in precision_fields(alike[0].rule):
                 table.add([state[name] for bucket in alike for state in bucket.states])
             for bucket in alike:
-                numbers = [
-                    *_numbers(bucket, bucket.rule.precision),
-                    bucket.letters.get("sampling_precision", 0.0),
-                    sign,
-                ]
-                table.add_numbers([numbers] * len(bucket.params))
+                numbers = _numbers(bucket, bucket.rule.precision)
+                table.add_numbers([*numbers, bucket.letters["sampling_precision"], sign], len(bucket.params))
             table.run(kernel(alike[0].rule), seed=self._noise.seed)
             first += len(params)
 
@@ -205,79 +207,120 @@ class Table:
     """The memory that a native loop works on: for each tensor the address of every array and of its numbers."""
 
     def __init__(self, like: Sequence[Tensor], *, first_stream: int = 0) -> None:
-        self._like = [local(x) for x in like]
-        self._spans = _spans(tuple(x.numel() for x in self._like), first_stream)
+        self._like = like if {*map(type, like)} <= {*PLAIN} else [local(x) for x in like]
+        self._spans = _spans((*map(TensorBase.numel, self._like),), first_stream)
         self._columns: list[list[int]] = []
-        self._numbers: list[list[float]] = []
+        self._numbers: list[float] = []
+        self._first_number: list[int] = []  # of each tensor
         self._written: list[Tensor] = []
-        self._copies: list[tuple[Tensor, Tensor]] = []
+        self._copies: list[
+            tuple[Tensor | None, Tensor]
+        ] = []  # tensors to be written, and what is computed in their place
 
     def add(self, tensors: Sequence[Tensor], *, written: bool = False) -> None:
         """Add an array: one tensor for each row. What does not lie in memory as its row does is copied, and copied back."""
-        column = []
-        for x, like in zip(tensors, self._like, strict=True):
-            address = _address(x, like)
-            if address is None:
-                if local(x).numel() != like.numel():
-                    raise RuntimeError(_wrong_size(local(x), like))
-                copy = torch.empty_like(like, dtype=torch.float32).copy_(local(x.detach()))
-                self._copies.append((local(x.detach()) if written else copy, copy))
-                address = copy.data_ptr()
-            column.append(address)
-        self._columns.append(column)
+        addresses = _addresses(tensors, self._like)
+        self._columns.append(
+            [self._place(x, i, written) for i, x in enumerate(tensors)] if addresses is None else addresses
+        )
         if written:
             self._written += tensors
 
-    def add_numbers(self, rows: list[list[float]]) -> None:
+    def _place(self, x: Tensor, i: int, written: bool) -> int:
+        """Return the address of a tensor or of a copy of it."""
+        like, shard = self._like[i], local(x.detach())
+        if shard.numel() != like.numel():
+            raise RuntimeError(
+                f"a tensor of {shard.numel()} numbers belongs to {like.numel()} weights of shape {tuple(like.shape)}: was a "
+                f"parameter given other data, or the optimizer the state of another model? Build a new optimizer for a model of "
+                f"another size"
+            )
+        addresses = _addresses([shard], [like])
+        if addresses is None:
+            copy = torch.empty_like(like, dtype=torch.float32).copy_(shard)
+            self._copies.append((shard if written else None, copy))
+            addresses = [copy.data_ptr()]
+        return addresses[0]
+
+    def add_numbers(self, numbers: list[float], tensors: int) -> None:
         """Add the numbers of further tensors."""
-        self._numbers += rows
+        self._first_number += [len(self._numbers)] * tensors
+        self._numbers += numbers
 
     def run(self, kernel: Kernel, seed: int = 0) -> None:
         """Run a kernel and let autograd know what was written."""
         self._call(kernel, seed, 0)
         for target, copy in self._copies:
-            if target is not copy:
+            if target is not None:
                 target.copy_(copy)
         increment_version(self._written)
 
     def norms(self) -> Tensor:
         """Return the norm of every tensor."""
-        tiles = np.zeros(len(self._spans) + 1)
-        self._call(kernels.squares(), 0, tiles.ctypes.data)
-        first = np.searchsorted(self._spans[:, 0], np.arange(len(self._like)))
-        sums = np.add.reduceat(tiles, np.minimum(first, len(self._spans)))
-        sums[[x.numel() == 0 for x in self._like]] = 0
-        return torch.from_numpy(np.sqrt(sums))
+        sums = np.zeros(len(self._spans.tiles) + 1)
+        self._call(kernels.squares(), 0, _address_of(sums))
+        totals = np.add.reduceat(sums, self._spans.first)
+        totals[self._spans.is_empty] = 0
+        return torch.from_numpy(np.sqrt(totals))
 
     def _call(self, kernel: Kernel, seed: int, results: int) -> None:
-        numbers = np.array(self._numbers, dtype=np.float64)
-        rows = numbers.ctypes.data + 8 * numbers.shape[1] * np.arange(len(numbers))
-        addresses = np.column_stack([*np.array(self._columns, dtype=np.int64), rows])
-        job = np.array(
-            [len(self._spans), self._spans.ctypes.data, addresses.ctypes.data, seed, results], dtype=np.int64
-        )
-        kernel.run(job.ctypes.data, threads.number_for(len(self._spans)))
+        numbers = array("d", self._numbers)
+        base, _ = numbers.buffer_info()
+        rows = [base + 8 * first for first in self._first_number]
+        table = array("q", chain.from_iterable(zip(*self._columns, rows, strict=True)))
+        job = array("q", (len(self._spans.tiles), self._spans.address, table.buffer_info()[0], seed, results))
+        kernel.run(job.buffer_info()[0], threads.number_for(len(self._spans.tiles)))
+
+
+class Spans(NamedTuple):
+    """The tiles of some tensors (tensor, offset, length, stream of the noise), and where each tensor begins among them."""
+
+    tiles: np.ndarray
+    address: int
+    first: np.ndarray
+    is_empty: np.ndarray
 
 
 @lru_cache(maxsize=64)
-def _spans(sizes: tuple[int, ...], first_stream: int) -> np.ndarray:
-    """Return the tiles of tensors of these sizes: tensor, offset, length, stream of the noise."""
+def _spans(sizes: tuple[int, ...], first_stream: int) -> Spans:
     counts = np.array([-(-size // TILE) for size in sizes], dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     tensor = np.repeat(np.arange(len(sizes)), counts)
-    offset = TILE * (np.arange(len(tensor)) - np.repeat(np.array([0, *accumulate(counts)][:-1]), counts))
+    offset = TILE * (np.arange(len(tensor)) - first[tensor])
     length = np.minimum(TILE, np.array(sizes, dtype=np.int64)[tensor] - offset)
-    return np.ascontiguousarray(np.column_stack([tensor, offset, length, tensor + first_stream]).astype(np.int64))
+    tiles = np.ascontiguousarray(np.column_stack([tensor, offset, length, tensor + first_stream]).astype(np.int64))
+    return Spans(tiles, _address_of(tiles), first, counts == 0)
 
 
-def _address(x: Tensor, like: Tensor) -> int | None:
-    """Return where a tensor lies in memory, None if it does not lie there in float32 and in the order of ``like``."""
-    x = local(x)
-    if x.dtype is not torch.float32 or not x.is_cpu or x.is_neg() or x.shape != like.shape or type(x) not in PLAIN:
+def _address_of(x: np.ndarray) -> int:
+    return int(x.__array_interface__["data"][0])
+
+
+def _addresses(tensors: Sequence[Tensor], like: Sequence[Tensor]) -> list[int] | None:
+    """Return where tensors lie in memory; None if one does not lie there in float32 and in the order of its ``like``.
+
+    The methods are mapped, without a line of Python for each of many small tensors.
+    """
+    if not {*map(type, tensors)} <= {*PLAIN} or {x.dtype for x in tensors} - {torch.float32}:
         return None
-    if not (x.is_contiguous() if like.is_contiguous() else x.stride() == like.stride() and is_dense(like)):
+    if {x.is_cpu for x in tensors} - {True} or any(map(TensorBase.is_neg, tensors)):
         return None
-    address = x.data_ptr()
-    return address if address or not x.numel() else None
+    if [*map(TensorBase.numel, tensors)] != [*map(TensorBase.numel, like)]:
+        return None
+    if not (all(map(TensorBase.is_contiguous, tensors)) and all(map(TensorBase.is_contiguous, like))):
+        pairs = zip(tensors, like, strict=True)
+        if not all(x.shape == y.shape and x.stride() == y.stride() and is_dense(y) for x, y in pairs):
+            return None
+    addresses = [*map(TensorBase.data_ptr, tensors)]
+    return (
+        None
+        if 0 in addresses and any(not a and x.numel() for a, x in zip(addresses, tensors, strict=True))
+        else addresses
+    )
+
+
+def _are_same(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
+    return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
 def is_dense(x: Tensor) -> bool:
@@ -294,12 +337,15 @@ def _split(buckets: list[Bucket]) -> tuple[list[Bucket], list[Bucket]]:
     """Return the buckets that native loops can take, and the others; all are others where parameters overlap in memory."""
     native: list[Bucket] = []
     rest: list[Bucket] = []
+    places: list[tuple[int, int]] = []
     for bucket in buckets:
+        shards = [local(p) for p in bucket.params] if {*map(type, bucket.params)} - {*PLAIN} else bucket.params
         fits = bucket.dtype is torch.float32 and kernels.is_arithmetic(bucket.rule)
-        fits = fits and all(_address(p, local(p)) is not None for p in bucket.params)
-        (native if fits else rest).append(bucket)
-    places = sorted((local(p).data_ptr(), n) for b in native for p, n in zip(b.params, b.sizes, strict=True) if n)
-    if any(start + 4 * n > following for (start, n), (following, _) in pairwise(places)):
+        addresses = _addresses(shards, shards) if fits else None
+        (rest if addresses is None else native).append(bucket)
+        places += [] if addresses is None else [*zip(addresses, map(TensorBase.numel, shards), strict=True)]
+    places.sort()
+    if True in [start + 4 * n > following for (start, n), (following, _) in pairwise(places)]:
         return [], buckets
     return native, rest
 
@@ -308,7 +354,8 @@ def _by_kernel(buckets: list[Bucket], *kinds: Grads) -> list[list[Bucket]]:
     """Return the buckets that one call can take: of one rule, all of them with tensors of a kind or none."""
     alike: dict[tuple[Any, ...], list[Bucket]] = {}
     for bucket in buckets:
-        alike.setdefault((bucket.rule, *[bucket.params[0] in kind for kind in kinds]), []).append(bucket)
+        key = (bucket.rule, bucket.sampled, *[bucket.params[0] in kind for kind in kinds])
+        alike.setdefault(key, []).append(bucket)
     return list(alike.values())
 
 
@@ -340,10 +387,3 @@ def _pieces(sizes: list[int]) -> list[list[int]]:
             pieces.append([])
         pieces[-1].append(size)
     return pieces
-
-
-def _wrong_size(x: Tensor, like: Tensor) -> str:
-    return (
-        f"a tensor of {x.numel()} numbers belongs to {like.numel()} weights of shape {tuple(like.shape)}: was a parameter given other "
-        f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
-    )

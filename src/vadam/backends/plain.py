@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from types import ModuleType, SimpleNamespace
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ from torch import Tensor
 from vadam.backends.bucket import Bucket
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.shards import whole
-from vadam.rules.binding import Letters, call, precision_fields, scope, vector_fields
+from vadam.rules.binding import Letters, call, precision_fields, scope, state_of, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
 
@@ -33,11 +33,11 @@ Values = tuple[list[Tensor], Scalars]
 
 def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, sign: float) -> Values:
     """Return θ = μ ± ε/√(precision + extra)."""
-    state = SimpleNamespace(**vectors, **scalars)
-    eps = state.eps if isinstance(sign, float) and sign == 1 else sign * state.eps
+    state, mu = state_of(rule, vectors, scalars), vectors["mu"]
+    eps = vectors["eps"] if isinstance(sign, float) and sign == 1 else sign * vectors["eps"]
     if hasattr(rule, "deviation"):
-        return [state.mu + call(rule.deviation, state, eps, letters=letters)], {}
-    return [torch.addcmul(state.mu, eps, sampling_precision(rule, state, letters).rsqrt())], {}
+        return [mu + call(rule.deviation, state, eps, letters=letters)], {}
+    return [torch.addcmul(mu, eps, sampling_precision(rule, state, letters).rsqrt())], {}
 
 
 def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, accept: Tensor | None) -> Values:
@@ -45,8 +45,7 @@ def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Lette
     fields = [name for name in rule.State._fields if name not in scalars]
     old = [vectors[name] for name in fields]
     g, h = vectors["g"], vectors.get("h")
-    state = rule.State(**dict(zip(fields, old, strict=True)), **scalars)
-    new = call(rule.update, state, g, g * g if h is None else h, letters=letters)
+    new = call(rule.update, state_of(rule, vectors, scalars), g, g * g if h is None else h, letters=letters)
     values = [getattr(new, name) for name in fields]
     if accept is not None and scope(rule) == "weight":
         values = list(torch.where(accept, torch.cat(values), torch.cat(old)).split(g.numel()))
@@ -77,7 +76,8 @@ class Plain:
 
     def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> PlainDraw:
         """Return a sample of the weights; ``perturb`` writes it to the parameters."""
-        return PlainDraw(self, buckets, noise, sign, keep_mean=keep_mean)
+        parts = [part for bucket in buckets for part in bucket.parts()]
+        return PlainDraw(self, parts, noise, sign, keep_mean=keep_mean)
 
     def update(
         self,
@@ -94,7 +94,7 @@ class Plain:
         ``draw``: the sample that the parameters may still hold. ``scale``: a factor of each parameter's curvature, on the device.
         ``accept``: a flag on the device; where it is False no vector changes.
         """
-        for bucket in buckets:
+        for bucket in [part for whole_bucket in buckets for part in whole_bucket.parts()]:
             names = vector_fields(bucket.rule)
             slots = {name: bucket.field(name) for name in names} | {"g": [grads[p] for p in bucket.params]}
             mean = None if draw is None else draw.mean_vector(bucket)
@@ -123,7 +123,7 @@ class Plain:
 
     def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
-        state = SimpleNamespace(**self.precision_vectors(bucket), **bucket.scalars())
+        state = state_of(bucket.rule, self.precision_vectors(bucket), bucket.scalars())
         return call(bucket.rule.precision, state, letters=bucket.letters)
 
     def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
@@ -199,7 +199,8 @@ class PlainDraw:
     def restore(self, *, put_aside: bool = False) -> None:
         """Let the parameters hold the means again; interrupted, it can be called again."""
         if put_aside and not self._samples:
-            self._samples = [bucket.gather(bucket.params)[0].clone() for bucket in self.buckets]
+            held = [bucket.gather(bucket.params)[0] for bucket in self.buckets]
+            self._samples = [x.clone() if b.is_view(x) else x for x, b in zip(held, self.buckets, strict=True)]
         while self._means:  # the last bucket first: parameters may share their memory
             i = max(self._means)
             self.buckets[i].scatter([self._mean(i)], self.buckets[i].params)
@@ -264,7 +265,7 @@ class PlainDraw:
         vectors = self._vectors(bucket, *slots)
         held, further = vectors["mu"], [vectors.pop(str(k)) for k in range(len(slots))]
         deviation = self._samples[i] - held if self._samples else held - self._mean(i)
-        state = SimpleNamespace(**vectors, **bucket.scalars())
+        state = state_of(bucket.rule, vectors, bucket.scalars())
         return [deviation, sampling_precision(bucket.rule, state, bucket.letters), *further]
 
     def _mean(self, i: int) -> Tensor:

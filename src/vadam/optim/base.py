@@ -227,12 +227,14 @@ class VariationalOptimizer(RuleOptimizer):
             self._attachment.remove()
         self._attachment = None
 
+    @torch.no_grad()
     def train(self) -> None:
         """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
         self._heal()
         if self._weights.owner is None and self._sampled():
             self._open_sample(Owner.LOOP)
 
+    @torch.no_grad()
     def eval(self) -> None:
         """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
         self._heal()
@@ -274,6 +276,7 @@ class VariationalOptimizer(RuleOptimizer):
                     self._reset_step()
             self.train()
 
+    @torch.no_grad()
     def _after_backward(self) -> None:
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
         if self._weights.sample is None:
@@ -297,7 +300,6 @@ class VariationalOptimizer(RuleOptimizer):
         self._weights.open(sample, owner)
         return sample
 
-    @torch.no_grad()
     def _draw(self) -> Sample:
         unpaired = self._unpaired
         if self.antithetic and unpaired is not None:
@@ -308,11 +310,10 @@ class VariationalOptimizer(RuleOptimizer):
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        buckets = self._buckets(self._sampled())
+        buckets = self._buckets(sampled=True)
         draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
 
-    @torch.no_grad()
     def _close_sample(self, *, restore: bool = True) -> None:
         """End a sample: restore the mean unless the update follows at once, and count it if it has a gradient."""
         owner = self._weights.owner
@@ -352,7 +353,6 @@ class VariationalOptimizer(RuleOptimizer):
         if self._weights.owner is Owner.CONTEXT and (block is None or block() is None):
             self._drop_sample()
 
-    @torch.no_grad()
     def _reset_step(self) -> None:
         """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
         self._weights.release()
@@ -455,7 +455,7 @@ class VariationalOptimizer(RuleOptimizer):
         """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
         asked = not self.state and all(group["lr"] == 0 for group in self.param_groups)
         if asked and not any(bool(g.any()) for g in grads.values()):
-            self._buckets(self._trained())
+            self._buckets()
             return True
         return False
 
@@ -480,6 +480,7 @@ class SampledParams:
         self._optimizer = optimizer
 
     @torch._disable_dynamo
+    @torch.no_grad()
     def __enter__(self) -> None:
         optimizer = self._optimizer
         optimizer._heal()
@@ -495,6 +496,7 @@ class SampledParams:
             raise
 
     @torch._disable_dynamo
+    @torch.no_grad()
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         optimizer = self._optimizer
         try:

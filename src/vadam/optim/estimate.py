@@ -160,7 +160,7 @@ def _by_device(params: list[Tensor]) -> list[list[Tensor]]:
 def gradients(params: list[Tensor]) -> Grads:
     """Return the gradients of the parameters that have one."""
     grads = {p: p.grad for p in params if p.grad is not None}
-    if any(g.is_sparse for g in grads.values()):
+    if True in [g.is_sparse for g in grads.values()]:
         raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
     return grads
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import signal
 import threading
+from _signal import SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without the conversions of the module ``signal``
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, ClassVar
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM)
+SIGNALS = (SIGINT, SIGTERM)
 
 
 class Uninterrupted:
@@ -23,15 +23,15 @@ class Uninterrupted:
     def __enter__(self) -> None:
         self._handlers: dict[int, Callable[..., Any]] = {}
         self._received: list[tuple[int, FrameType | None]] = []
-        self._outermost = not Uninterrupted._inside and threading.current_thread() is threading.main_thread()
+        self._outermost = not Uninterrupted._inside and threading.get_ident() == threading.main_thread().ident
         if not self._outermost:
             return
         try:
             for number in SIGNALS:
-                handler = signal.getsignal(number)
+                handler = getsignal(number)
                 if callable(handler):
                     self._handlers[number] = handler
-                    signal.signal(number, self._receive)
+                    signal(number, self._receive)
             Uninterrupted._inside = True
         except BaseException:
             self._put_back()
@@ -49,4 +49,4 @@ class Uninterrupted:
     def _put_back(self) -> None:
         Uninterrupted._inside = False
         for number, handler in self._handlers.items():
-            signal.signal(number, handler)
+            signal(number, handler)

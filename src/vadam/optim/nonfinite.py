@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket, storage_dtype
+from vadam.backends.bucket import Bucket
 from vadam.optim.estimate import Norms
 
 
@@ -42,16 +42,16 @@ class PendingCheck:
     """The flags of a step on their way to the host, and the scalars of the state before that step."""
 
     def __init__(self, checks: list[Check], bound: float, overflow: Tensor | None, buckets: list[Bucket]) -> None:
-        vectors = [(kind, params, values < bound) for kind, norms in checks for params, values in norms.vectors]
+        vectors = [(kind, params, values) for kind, norms in checks for params, values in norms.vectors]
         self._params = [(kind, p) for kind, params, _ in vectors for p in params]
-        device = next(fine.device for _, _, fine in vectors if not fine.is_cpu)
-        flags = [fine if fine.device == device else fine.to(device) for _, _, fine in vectors]
+        device = next(values.device for _, _, values in vectors if not values.is_cpu)
+        norms = [values if values.device == device else values.to(device) for _, _, values in vectors]
+        flags = (norms[0] if len(norms) == 1 else torch.cat(norms)) < bound
         self._may_overflow = overflow is not None
         if overflow is not None:
-            flags.append(overflow.reshape(1) == 0)
-        joined = flags[0] if len(flags) == 1 else torch.cat(flags)
-        self.accept = joined.all()
-        self._flags = _Fetched(joined)
+            flags = torch.cat([flags, overflow.reshape(1) == 0])
+        self.accept = flags.all()
+        self._flags = _Fetched(flags)
         self._scalars = [(bucket, bucket.scalars()) for bucket in buckets]
 
     def settle(self) -> tuple[bool, tuple[str, Tensor] | None]:
@@ -91,6 +91,6 @@ class _Fetched:
 
 def bound_of(groups: list[dict[str, Any]]) -> float:
     """Return the limit of the norms in an optimizer's groups."""
-    dtypes = {storage_dtype(p) for group in groups for p in group["params"]}
-    num_data = max(float(group.get("num_data", 1)) for group in groups)
-    return limit(num_data, min(dtypes, key=lambda dtype: torch.finfo(dtype).max))
+    dtypes = {p.dtype for group in groups for p in group["params"]}
+    narrow = torch.float64 if dtypes == {torch.float64} else torch.float32
+    return limit(max([group["num_data"] for group in groups]), narrow)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator
 from types import ModuleType
 from typing import Any
 
@@ -57,16 +57,23 @@ class RuleOptimizer(Resumable):
         groups = (group for group in self.param_groups if not group["deterministic"])
         return [p for group in groups for p in group["params"] if p.requires_grad]
 
-    def _buckets(self, params: Iterable[Tensor]) -> list[Bucket]:
-        """Sort parameters into buckets, with the arguments and the state as they are now."""
-        wanted = set(params)
-        groups = []
+    def _buckets(self, params: Collection[Tensor] | None = None, *, sampled: bool = False) -> list[Bucket]:
+        """Sort parameters, by default all that are trained or ``sampled``, into buckets, with arguments and state as they are."""
+        everything = params is None or len(params) == len(self._trained())
+        wanted = set() if everything or params is None else {*params}
+        buckets: list[Bucket] = []
+        sees_model = False
         for group in self.param_groups:
+            if sampled and group["deterministic"]:
+                continue
             rule, letters = self._rule_and_letters(group)
-            members = [p for p in group["params"] if p in wanted]
-            if scope(rule) != "model":
-                groups.append((rule, letters, [(p, self._state_of(p, rule, letters)) for p in members]))
-        return make_buckets(groups) + self._model_bucket(wanted)
+            members = [p for p in group["params"] if (p.requires_grad if everything else p in wanted)]
+            if scope(rule) == "model":
+                sees_model = True
+            elif members:
+                states = self._states_of(members, rule, letters)
+                buckets += make_buckets(rule, letters, members, states, sampled=not group["deterministic"])
+        return buckets + self._model_bucket({*self._sampled()} if everything else wanted) if sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
         """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
@@ -87,20 +94,18 @@ class RuleOptimizer(Resumable):
             del self.state[first]["mu"]
         return [Bucket(rule, joint, [p for p, _, _ in found], [self.state[p] for p, _, _ in found])]
 
-    def _state_of(self, p: Tensor, rule: ModuleType, letters: Letters) -> dict[str, Any]:
-        """Return the rule's state of one parameter; make it at its first use."""
-        state = self.state[p]
-        fields = rule.State._fields[1:]
-        if any(name not in state for name in fields):
+    def _states_of(self, params: list[Tensor], rule: ModuleType, letters: Letters) -> list[dict[str, Any]]:
+        """Return the rule's state of each parameter; make it at its first use."""
+        states, fields = [self.state[p] for p in params], rule.State._fields[1:]
+        for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
             with (
                 torch.no_grad(),
                 torch.inference_mode(False),
             ):  # the state outlives a posterior asked for in inference mode
-                mu = p.detach().to(storage_dtype(p))
-                fresh = call(rule.init, mu.clone(), letters=letters)
+                fresh = call(rule.init, params[i].detach().to(storage_dtype(params[i])).clone(), letters=letters)
             for name in fields:
-                state.setdefault(name, getattr(fresh, name))
-        return state
+                states[i].setdefault(name, getattr(fresh, name))
+        return states
 
     def _precision(self, p: Tensor) -> Tensor:
         """Return the precision of a sampled parameter, in its shape."""

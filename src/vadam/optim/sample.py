@@ -96,7 +96,6 @@ class WeightState:
         held = self.sample or self._overdue
         return None if held is None else held.draw.mean_of(p)
 
-    @torch.no_grad()
     def open(self, sample: Sample, owner: Owner) -> None:
         """Let the parameters hold a sample; on an error they hold the mean."""
         with Uninterrupted():
@@ -107,7 +106,6 @@ class WeightState:
                 self._restore()
                 raise
 
-    @torch.no_grad()
     def close(self, *, restore: bool = True, put_aside: bool = False) -> Sample:
         """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it."""
         sample = self.sample

@@ -172,7 +172,7 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
 
     def _feasible_fraction(self, g: Grads, h: Grads, scale: Grads | None) -> Tensor | float:
         fraction: Tensor | None = None
-        for bucket in self._buckets(p for p in self._sampled() if p in g):
+        for bucket in self._buckets([p for p in self._sampled() if p in g]):
             if not bucket.size:
                 continue
             (s,) = bucket.gather(bucket.field("s"))

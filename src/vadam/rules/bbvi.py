@@ -74,12 +74,12 @@ def update(
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     sigma = softplus(rho)
     g_mu = g + lam / N * mu
-    g_sigma = (h + lam / N) * sigma - 1 / (N * sigma)
+    g_sigma = (h + lam / N) * sigma - 1 / N / sigma
     g_rho = g_sigma * torch.sigmoid(rho)
 
     m_mu, s_mu = gamma1 * m_mu + (1 - gamma1) * g_mu, gamma2 * s_mu + (1 - gamma2) * g_mu**2
     m_rho, s_rho = gamma1 * m_rho + (1 - gamma1) * g_rho, gamma2 * s_rho + (1 - gamma2) * g_rho**2
-    rate = alpha / (1 - gamma1_t)
-    mu = mu - rate * m_mu / ((s_mu / (1 - gamma2_t)).sqrt() + eps)
-    rho = rho - rate * m_rho / ((s_rho / (1 - gamma2_t)).sqrt() + eps)
+    root = (1 - gamma2_t) ** 0.5  # m̂/(√ŝ + δ) = √(1 − γ₂ᵗ)/(1 − γ₁ᵗ) m/(√s + δ√(1 − γ₂ᵗ))
+    mu = mu - alpha * root / (1 - gamma1_t) * m_mu / (s_mu.sqrt() + eps * root)
+    rho = rho - alpha * root / (1 - gamma1_t) * m_rho / (s_rho.sqrt() + eps * root)
     return State(mu, rho, m_mu, s_mu, m_rho, s_rho, gamma1_t, gamma2_t)

@@ -37,6 +37,11 @@ def scalar_fields(rule: ModuleType) -> tuple[str, ...]:
     return tuple(name for name, kind in get_type_hints(rule.State).items() if kind is not Tensor)
 
 
+def state_of(rule: ModuleType, vectors: dict[str, Any], scalars: dict[str, Any]) -> Any:
+    """Return a rule's state made of its vectors and scalars, None for fields that are not given."""
+    return rule.State(*[vectors[name] if name in vectors else scalars.get(name) for name in rule.State._fields])
+
+
 @cache
 def scope(rule: ModuleType) -> str:
     """Return what a rule must see at once: a "weight" (elementwise), a "tensor" with its shape, or the whole "model"."""

@@ -1,0 +1,147 @@
+"""A step on a GPU, without one: no optimizer reads from the device, and the number of launches does not grow with the tensors.
+
+Fake tensors raise at any read. Autograd refuses fake CUDA tensors in a torch that was built without CUDA, so gradients are given there;
+on the meta device, which stands for another accelerator, networks are differentiated.
+"""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+import vadam
+from devices import DEVICES, Launches, fake
+from specs import BY_NAME, SPECS, Spec
+
+GIVEN = [pytest.param(s, way, id=f"{s}-{way}") for s in SPECS if s.backward and not s.needs_attach for way in s.ways]
+DIFFERENTIATED = [pytest.param(s, way, id=f"{s}-{way}") for s in SPECS for way in s.ways]
+BARS = {"Vadam": 40, "Vprop": 40, "VadaGrad": 40, "IVON": 60, "BBVI": 60}
+
+
+def steps(opt: vadam.VariationalOptimizer, params: list[nn.Parameter], way: str, times: int = 3) -> int:
+    """Take steps with given gradients; return the launches of the last one."""
+    launches = Launches()
+    for _ in range(times):
+        grads = [torch.empty_like(p).detach() for p in params]
+
+        def backward(grads: list[Tensor] = grads) -> float:
+            for p, g in zip(params, grads, strict=True):
+                p.grad = g
+            return 0.0
+
+        launches = Launches()
+        with launches:
+            opt.zero_grad()
+            if way == "closure":
+                opt.step(backward)
+            elif way == "context":
+                with opt.sampled_params():
+                    backward()
+                opt.step()
+            else:
+                opt.train()
+                backward()
+                opt.step()
+    return len(launches.names)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize(("spec", "way"), GIVEN)
+def test_cuda_with_given_gradients(spec: Spec, way: str, dtype: torch.dtype) -> None:
+    with fake("cuda") as device:
+        params = [nn.Parameter(torch.empty(5, 4, device=device, dtype=dtype)) for _ in range(6)]
+        steps(spec.make(params), params, way)
+
+
+@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@pytest.mark.parametrize("name", BARS)
+def test_launches_do_not_depend_on_the_number_of_tensors(name: str, way: str) -> None:
+    counts = []
+    for tensors in (20, 62):
+        with fake("cuda") as device:
+            params = [nn.Parameter(torch.empty(64, 64, device=device)) for _ in range(tensors)]
+            counts.append(steps(BY_NAME[name].make(params), params, way))
+    assert counts[0] == counts[1] <= BARS[name]
+
+
+def networks(device: torch.device) -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:
+    def cnn() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))
+
+    def transformer() -> nn.Module:
+        return nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    return {
+        "mlp": (lambda: nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)), (4, 3)),
+        "cnn": (cnn, (4, 1, 8, 8)),
+        "transformer": (transformer, (4, 5, 8)),
+    }
+
+
+def train(spec: Spec, way: str, model: nn.Module, x: Tensor, **changes: object) -> None:
+    opt = spec.make_for(model, **changes)
+    if way == "attach":
+        opt.attach(model)
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = model(x).square().mean()
+        if spec.backward:
+            loss.backward()
+        return loss
+
+    for _ in range(3):
+        if way == "closure":
+            opt.step(closure)
+            continue
+        opt.zero_grad()
+        for _ in range(opt.samples):
+            if way == "context":
+                with opt.sampled_params():
+                    model(x).square().mean().backward()
+            else:
+                model(x).square().mean().backward()
+        opt.step()
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("spec", "way"), DIFFERENTIATED)
+def test_another_device_with_autograd(spec: Spec, way: str, samples: int) -> None:
+    with fake("meta") as device, torch.device(device):
+        build, shape = networks(device)["mlp"]
+        train(spec, way, build(), torch.empty(shape), samples=samples)
+
+
+@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@pytest.mark.parametrize("network", ["cnn", "transformer"])
+@pytest.mark.parametrize("name", ["VOGN", "Vadam"])
+def test_networks_on_another_device(name: str, network: str, way: str) -> None:
+    with fake("meta") as device, torch.device(device):
+        build, shape = networks(device)[network]
+        train(BY_NAME[name], way, build(), torch.empty(shape))
+
+
+def test_clipping_and_loss_scaling_stay_on_the_device() -> None:
+    with fake("meta") as device, torch.device(device):
+        build, shape = networks(device)["mlp"]
+        model, x = build(), torch.empty(shape)
+        opt = BY_NAME["VOGN"].make_for(model)
+        for _ in range(3):
+            opt.zero_grad()
+            with opt.sampled_params():
+                model(x).square().mean().backward()
+            nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            opt.step()
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_step_on_every_device(spec: Spec, device: str) -> None:
+    """Three steps on each device that is there: weights and state stay on it, and are finite."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 3), nn.Tanh(), nn.Linear(3, 1)).to(device)
+    train(spec, "closure", model, torch.randn(8, 3, device=device))
+    for p in model.parameters():
+        assert p.device.type == device
+        assert bool(p.isfinite().all())
