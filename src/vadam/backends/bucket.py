@@ -103,7 +103,7 @@ class Bucket:
         flat = [self._flat(x, p) for tensors in slots for x, p in zip(tensors, self.params, strict=True)]
         if len(self.params) == 1:
             return [x.to(self.dtype) for x in flat]
-        return list(torch.cat(flat).to(self.dtype).split(self.size)) if flat else []
+        return list(torch.cat(flat).to(self.dtype).view(len(slots), self.size).unbind()) if flat else []
 
     def scatter(self, vectors: Sequence[Tensor], *slots: Sequence[Tensor]) -> None:
         """Copy each vector back into its list of tensors by one operation; no-op for a view of them."""
