@@ -14,7 +14,8 @@ LAYERS = [
     {"report", "estimators", "integrations"},
     {"ensemble", "optim", "exact", "baselines", "bound"},
     {"prediction"},
-    {"backends", "curvature", "metrics", "persist", "forward", "schedules"},
+    {"forward"},
+    {"backends", "curvature", "metrics", "persist", "schedules"},
     {"rules", "gaussian", "likelihoods", "counter", "compiling", "plotting", "atomic", "data"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -276,7 +276,8 @@ def test_a_model_attached_to_an_optimizer_is_not_perturbed_by_prediction():
     before, post = state_of(model), opt.posterior()
     outputs = sampled_outputs(model, post, x, S, generator=generator())
     assert_unchanged(model, before)
-    torch.testing.assert_close(outputs, by_hand(model, post, x), rtol=1e-5, atol=1e-5)
+    drawn = vadam.Draws(post, S, generator=generator())
+    torch.testing.assert_close(outputs, by_hand(model, drawn, x), rtol=1e-5, atol=1e-5)
 
 
 def test_a_posterior_may_draw_outputs_itself():
@@ -334,3 +335,30 @@ def test_wrong_use_is_explained(case):
     with pytest.raises((ValueError, TypeError)) as error:
         act(mlp())
     assert message in "\n".join([str(error.value), *getattr(error.value, "__notes__", [])])
+
+
+def test_weights_drawn_once_serve_many_predictions():
+    model, x = mlp(), torch.randn(6, 4)
+    post = vadam.Vadam(model.parameters(), num_data=6).posterior(model)
+    draws = vadam.Draws(post, 12, generator=generator())
+    first = vadam.predict(model, draws, x)
+    assert len(draws) == len(first.samples) == 12
+    assert torch.equal(first.samples, vadam.predict(model, draws, x).samples)
+    assert torch.equal(first.samples[:5], vadam.predict(model, draws, x, samples=5).samples)
+    assert not torch.equal(first.samples, vadam.predict(model, vadam.Draws(post, 12), x).samples)
+    with pytest.raises(ValueError, match="samples must be at most 12"):
+        vadam.predict(model, draws, x, samples=13)
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 1, got 0"):
+        vadam.Draws(post, 0)
+
+
+def test_draws_follow_the_posterior():
+    """4,000 draws of 50 weights: mean and variance within five standard errors; no two draws alike."""
+    mean, precision = torch.linspace(-1, 1, 50), torch.linspace(0.5, 20, 50)
+    post = vadam.MeanFieldGaussian({"w": mean}, {"w": precision}, point={"b": torch.ones(2)})
+    weights = vadam.Draws(post, 4000, generator=generator()).weights
+    z = (weights["w"] - mean) * precision.sqrt()
+    assert float(z.mean(0).abs().max()) < 5 / 4000**0.5
+    assert float((z.var(0) - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
+    assert float(torch.corrcoef(z[:50]).fill_diagonal_(0).abs().max()) < 0.75  # of 50 weights: s.e. 0.14
+    assert weights["b"].shape == (4000, 2)
