@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
@@ -96,7 +95,6 @@ class WeightState:
         held = self.sample or self._overdue
         return None if held is None else held.draw.mean_of(p)
 
-    @torch.no_grad()
     def open(self, sample: Sample, owner: Owner) -> None:
         """Let the parameters hold a sample; on an error they hold the mean."""
         with Uninterrupted():
@@ -107,7 +105,6 @@ class WeightState:
                 self._restore()
                 raise
 
-    @torch.no_grad()
     def close(self, *, restore: bool = True, put_aside: bool = False) -> Sample:
         """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it."""
         sample = self.sample
@@ -123,7 +120,6 @@ class WeightState:
         with Uninterrupted():
             self.paused = self.close(put_aside=True)
 
-    @torch.no_grad()
     def release(self) -> None:
         """Let the parameters hold the mean, whatever was going on."""
         with Uninterrupted():
