@@ -98,17 +98,18 @@ def main(way: str) -> None:
     random.seed(0)
     model, opt = make(way)
     known: list[list[Tensor]] = []  # mean and state after each step
+    duration = 5e-3
     for _ in range(STEPS + 3):
         began = time.perf_counter()
         step(way, model, opt, bad=False)
-        duration = time.perf_counter() - began
+        duration = min(duration, time.perf_counter() - began)
         known.append(snapshot(model, opt))
     end, moment, interrupted = time.monotonic() + SECONDS, 0, 0
     while time.monotonic() < end:
         model, opt = make(way)
         step(way, model, opt, bad=False)
         k = 0
-        while k < STEPS:
+        while k < STEPS and time.monotonic() < end:
             moment += 1
             bad = moment % 3 == 0
             coming = 1 + moment % 2

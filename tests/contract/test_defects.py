@@ -112,6 +112,121 @@ def _backward(opt: vadam.VariationalOptimizer, loss: Tensor) -> Tensor:
     return loss
 
 
+# H3: a step inside torch.compile -----------------------------------------------------------------------------------------------
+
+_COMPILED = """
+import warnings
+import torch, vadam
+from torch import nn
+
+def train(backend, steps, compiled):
+    torch.manual_seed(0)
+    model, x, y = nn.Linear(5, 1), torch.randn(8, 5), torch.randn(8, 1)
+    opt = vadam.Vadam(model.parameters(), lr=0.01, num_data=8, backend=backend)
+
+    def closure():
+        opt.zero_grad()
+        loss = (model(x) - y).square().mean()
+        loss.backward()
+        return loss
+
+    def step():
+        return opt.step(closure)
+
+    for _ in range(steps):
+        step()
+    chosen = torch.compile(step) if compiled else step
+    for _ in range(15):
+        chosen()
+    return [p.detach().clone() for p in model.parameters()]
+
+for backend in ("native", "plain", "auto"):
+    for steps in (0, 1):  # fresh, and after an ordinary step
+        torch._dynamo.reset()
+        pairs = zip(train(backend, steps, True), train(backend, steps, False), strict=True)
+        assert all(torch.allclose(a, b, atol=1e-5) for a, b in pairs)
+        print("ok", backend, steps)
+"""
+
+
+def test_a_step_inside_torch_compile_is_an_ordinary_step() -> None:
+    result = subprocess.run([sys.executable, "-c", _COMPILED], capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.count("ok") == 6
+
+
+# M1, M2, L10: interrupts -------------------------------------------------------------------------------------------------------
+
+
+@BACKENDS
+def test_interrupted_once_or_twice_a_step_is_taken_or_not(backend: str) -> None:
+    program = Path(__file__).with_name("interrupted_program.py")
+    command = [sys.executable, "-W", "error", str(program), backend, "1"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert result.stdout.count("ok") == 4
+
+
+@BACKENDS
+@pytest.mark.parametrize("way", ["closure", "context", "skip"])
+def test_a_second_interrupt_at_any_line_of_the_clean_up_is_healed(way: str, backend: str) -> None:
+    """Two signals, the second at each line that runs after the first: the next call gives the mean back."""
+    problem, spec = Problem(torch.float32), BY_NAME["Vadam"]
+    opt = spec.make(problem.model.parameters(), lr=0.0, backend=backend, nonfinite="skip")
+    problem.step(opt, spec)
+    mean, lines, moment = problem.weights(), 0, -1
+
+    def trace(frame, event, _):  # type: ignore[no-untyped-def]
+        nonlocal lines
+        if "/vadam/" not in frame.f_code.co_filename:
+            return None
+        if event == "line":
+            lines += 1
+            if lines == moment:
+                signal.raise_signal(signal.SIGINT)
+        return trace
+
+    def use(loss: Tensor) -> Tensor:
+        nonlocal lines
+        opt.zero_grad()
+        loss.backward()
+        lines = 0
+        sys.settrace(trace)
+        if way != "skip":
+            signal.raise_signal(signal.SIGINT)
+        return loss
+
+    def interrupted_step() -> None:
+        factor = float("inf") if way == "skip" else 1.0
+        try:
+            if way == "context":
+                with opt.sampled_params():
+                    use(problem.loss())
+            else:
+                opt.step(lambda: use(problem.loss() * factor))
+        finally:
+            sys.settrace(None)
+
+    gc.collect()  # no finalizer of another optimizer runs meanwhile
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for moment in itertools.count(1):  # noqa: B007
+            try:
+                interrupted_step()
+            except KeyboardInterrupt:
+                pass
+            sys.settrace(None)
+            opt.eval()
+            assert same(problem.weights(), mean), moment
+            assert torch.is_grad_enabled()
+            if lines < moment:
+                break
+    finally:
+        sys.settrace(None)
+        signal.signal(signal.SIGINT, before)
+    assert moment > 10
+
+
 # M3: hooks that adapt a checkpoint ---------------------------------------------------------------------------------------------
 
 
@@ -299,17 +414,38 @@ def test_frozen_and_untouched_weights_stay(curvature: str, backend: str) -> None
     assert not torch.equal(used, before[0])
 
 
+@BACKENDS
+@pytest.mark.parametrize("curvature", ["exact", "hutchinson", "score", "reparam"])
+def test_weights_frozen_in_the_middle_stay(curvature: str, backend: str) -> None:
+    used, frozen = nn.Parameter(torch.ones(3)), nn.Parameter(torch.ones(3))
+    opt = vadam.VON(
+        [used, frozen], lr=0.1, num_data=10, init_precision=10.0, momentum=0.5, curvature=curvature, backend=backend
+    )
+
+    def closure() -> Tensor:
+        loss = (used + frozen).square().mean()
+        return _backward(opt, loss) if curvature == "reparam" else loss
+
+    opt.step(closure)
+    frozen.requires_grad_(False)
+    before = used.detach().clone(), frozen.detach().clone()
+    for _ in range(3):
+        opt.step(closure)
+    assert torch.equal(frozen, before[1])
+    assert not torch.equal(used, before[0])
+
+
 # The last row ------------------------------------------------------------------------------------------------------------------
 
 
 @BACKENDS
 @pytest.mark.parametrize("nonfinite", ["raise", "skip"])
 @pytest.mark.parametrize("name", ["VadaGrad", "Vadam", "Vprop", "IVON", "BBVI", "VON"])
-@pytest.mark.parametrize("size", [1e16, 1e18, 1e19, 1e30])
+@pytest.mark.parametrize("size", [1e16, 1e18, 1e30])
 def test_huge_gradients_are_refused_or_leave_all_finite(size: float, name: str, nonfinite: str, backend: str) -> None:
     p = nn.Parameter(torch.ones(4))
     opt = BY_NAME[name].make([p], backend=backend, nonfinite=nonfinite)
-    for _ in range(100):
+    for _ in range(20):
         try:
             opt.step(lambda: _backward(opt, size * p.sum()))
         except FloatingPointError:
@@ -321,12 +457,21 @@ def test_huge_gradients_are_refused_or_leave_all_finite(size: float, name: str, 
 
 
 @BACKENDS
+def test_the_precision_of_vadagrad_never_overflows(backend: str) -> None:
+    p = nn.Parameter(torch.ones(4))
+    opt = vadam.VadaGrad([p], init_precision=1.0, backend=backend, nonfinite="skip")
+    for _ in range(500):
+        opt.step(lambda: _backward(opt, 1e18 * p.sum()))
+    (precision,) = opt.posterior().precision.values()
+    assert precision.isfinite().all()
+    assert p.isfinite().all()
+
+
+@BACKENDS
 @pytest.mark.parametrize("curvature", ["reparam", "exact", "hutchinson", "score"])
 def test_half_precision_von_keeps_a_finite_mean(curvature: str, backend: str) -> None:
     p = nn.Parameter(torch.ones(4, dtype=torch.float16))
-    opt = vadam.VON(
-        [p], lr=1e4, num_data=1, init_precision=1.0, curvature=curvature, backend=backend, nonfinite="skip"
-    )
+    opt = vadam.VON([p], lr=1e4, num_data=1, init_precision=1.0, curvature=curvature, backend=backend, nonfinite="skip")
 
     def closure() -> Tensor:
         loss = 1e3 * p.float().square().sum()

@@ -333,7 +333,8 @@ class VariationalOptimizer(RuleOptimizer):
         """Return the mean of what each rank has recorded, where the attached model is replicated."""
         if captured is None or self._attachment is None or self._attachment.replicas is None:
             return captured
-        return mean_over(self._attachment.replicas, self._sampled(), captured)
+        means = mean_over(self._attachment.replicas, self._sampled(), captured)
+        return {p: mean for p, mean in means.items() if p.grad is not None}  # without those that no rank has used
 
     def _drop_sample(self) -> None:
         """End a sample that failed: it leaves no trace."""
