@@ -46,9 +46,7 @@ def compiled(
                 return result
             except Exception as error:  # of the compiler: it has not run anything yet
                 reason = " ".join(str(error).split("\n\n")[0].split())
-                warnings.warn(
-                    f"{subject} cannot be compiled here, {consequence} ({type(error).__name__}: {reason})", stacklevel=3
-                )
+                warnings.warn(f"{subject} cannot be compiled here, {consequence} ({type(error).__name__}: {reason})", stacklevel=3)
                 works = False
         return plain(*arguments)
 

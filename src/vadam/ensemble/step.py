@@ -119,9 +119,7 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
         return eager(state, batch, constants)
 
     subject, consequence = "the step", "so training is slower"
-    return compiling.compiled(
-        run, subject=subject, consequence=consequence, options=_guards_on_tensors_alone(), fullgraph=True
-    )
+    return compiling.compiled(run, subject=subject, consequence=consequence, options=_guards_on_tensors_alone(), fullgraph=True)
 
 
 def _guards_on_tensors_alone() -> dict[str, Any]:

@@ -107,9 +107,7 @@ def _loop(rule: Rule, curvature: str, compiled: bool) -> Callable[..., Any]:
         return state
 
     unrolled = (
-        compiling.compiled(steps, subject="the loop", consequence="so this takes longer", dynamic=False)
-        if compiled
-        else steps
+        compiling.compiled(steps, subject="the loop", consequence="so this takes longer", dynamic=False) if compiled else steps
     )
 
     def loop(state: Any, x: Tensor, y: Tensor, eps: Tensor, rates: dict[str, Tensor], N: float, lam: Tensor) -> Any:
