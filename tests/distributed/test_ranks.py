@@ -35,6 +35,11 @@ def test_ddp(ranks: int) -> None:
     assert run("ddp_program.py", ranks) == [f"ok {spec}" for spec in SPECS]
 
 
+def test_branches_and_uneven_inputs() -> None:
+    """Ranks that use different branches of a model stay equal, bit for bit; uneven inputs are refused before anything hangs."""
+    assert run("defects_program.py", 2) == [f"ok {spec}" for spec in LOOPED]
+
+
 @covers("FSDP2", RANKS_OF_FSDP2, optimizers=SHARDED)
 @covers("FSDP2", RANKS_OF_FSDP2, optimizers=WHOLE_LAYERS, refuses=True)
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.slow)])

@@ -121,7 +121,10 @@ class Bucket:
             if len(own) > 1 or not _shares_memory(vector, own[0]):
                 targets += own
                 parts += pieces
-        if targets:
+        if any(target.is_neg() for target in targets):  # no foreach operation writes to negated views
+            for target, part in zip(targets, parts, strict=True):
+                target.copy_(part)
+        elif targets:
             torch._foreach_copy_(targets, parts)
 
     def split(self, vector: Tensor) -> list[Tensor]:

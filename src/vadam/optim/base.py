@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -42,7 +43,7 @@ class VariationalOptimizer(RuleOptimizer):
     handles_overflow: bool = True
 
     _attachment: Attachment | None
-    _block: weakref.ref[SampledParams] | None  # of sampled_params()
+    _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample
     _unpaired: NoiseSource | None  # of an antithetic pair's first half
     _base: Grads  # gradients that were there before a closure with several samples
     _from_loop: bool  # True if an attached model's forward opened a sample of this step
@@ -96,7 +97,6 @@ class VariationalOptimizer(RuleOptimizer):
     # The three ways of use ---------------------------------------------------------------------------------------------------
 
     @torch._disable_dynamo
-    @torch.no_grad()
     def step(self, closure: Closure | None = None) -> Any:
         """Update mean and precision.
 
@@ -158,12 +158,14 @@ class VariationalOptimizer(RuleOptimizer):
             self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = self._trained()
         if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
-            self._base = {p: g.clone() for p, g in gradients(params).items()}
+            self._base = {p: g.detach().clone() for p, g in gradients(params).items()}
         losses = []
+        holder = ClosureCall()
+        self._holder = weakref.ref(holder)
         try:
             for left in reversed(range(self.samples)):
                 self._open_sample(Owner.CLOSURE)
-                with torch.enable_grad():
+                with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
                 if left:
                     self._close_sample()
@@ -173,8 +175,7 @@ class VariationalOptimizer(RuleOptimizer):
                 self._update_after_closure(gradients(params), mean_loss)
                 self._reset_step()
         except BaseException:
-            self._drop_sample()
-            self._reset_step()
+            self._drop_step()
             raise
         return mean_loss
 
@@ -282,7 +283,8 @@ class VariationalOptimizer(RuleOptimizer):
         if self._weights.sample is None:
             return
         if self.records_curvature:
-            (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
+            with Uninterrupted():
+                (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
         if self._weights.owner is Owner.LOOP and self.samples > 1:
             self._close_sample()
 
@@ -301,6 +303,10 @@ class VariationalOptimizer(RuleOptimizer):
         return sample
 
     def _draw(self) -> Sample:
+        with Uninterrupted():
+            return self._draw_new()
+
+    def _draw_new(self) -> Sample:
         unpaired = self._unpaired
         if self.antithetic and unpaired is not None:
             noise, sign, self._unpaired = unpaired, -1.0, None
@@ -319,8 +325,9 @@ class VariationalOptimizer(RuleOptimizer):
         owner = self._weights.owner
         assert owner is not None
         put_aside = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
-        sample = self._weights.close(restore=restore, put_aside=put_aside)
-        self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
+        with Uninterrupted():
+            sample = self._weights.close(restore=restore, put_aside=put_aside)
+            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         captured = self._over_ranks(self._captured(sample))
@@ -329,35 +336,43 @@ class VariationalOptimizer(RuleOptimizer):
         if not counts and owner is Owner.CONTEXT:
             self._unpaired = sample.unpaired_before
         if not counts:
-            with Uninterrupted():
-                sample.draw.restore()  # the update begins at the mean, whichever sample has the gradient
+            sample.draw.restore()  # the update begins at the mean, whichever sample has the gradient
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:
         """Return the mean of what each rank has recorded, where the attached model is replicated."""
         if captured is None or self._attachment is None or self._attachment.replicas is None:
             return captured
-        return mean_over(self._attachment.replicas, self._sampled(), captured)
+        means = mean_over(self._attachment.replicas, self._sampled(), captured)
+        return {p: mean for p, mean in means.items() if p.grad is not None}  # without those that no rank has used
 
     def _drop_sample(self) -> None:
         """End a sample that failed: it leaves no trace."""
-        sample = self._weights.sample
-        self._weights.release()
-        if sample is not None:
-            self._captured(sample)
-            self._unpaired = sample.unpaired_before
-        self._estimate.unstash_grads()
+        with Uninterrupted():
+            sample = self._weights.sample
+            self._weights.release()
+            if sample is not None:
+                self._captured(sample)
+                self._unpaired = sample.unpaired_before
+            self._estimate.unstash_grads()
+
+    def _drop_step(self) -> None:
+        """End a step that failed."""
+        with Uninterrupted():
+            self._drop_sample()
+            self._reset_step()
 
     def _heal(self) -> None:
-        """Drop the sample of a block that was left while its clean-up was interrupted."""
-        block = self._block
-        if self._weights.owner is Owner.CONTEXT and (block is None or block() is None):
-            self._drop_sample()
+        """Drop the sample of a block or closure that was left while its clean-up was interrupted."""
+        owner, holder = self._weights.owner, self._holder
+        if owner in (Owner.CONTEXT, Owner.CLOSURE) and (holder is None or holder() is None):
+            self._drop_sample() if owner is Owner.CONTEXT else self._drop_step()
 
     def _reset_step(self) -> None:
         """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
-        self._weights.release()
-        self._block, self._unpaired, self._base, self._from_loop = None, None, {}, False
-        self._estimate.reset()
+        with Uninterrupted():
+            self._weights.release()
+            self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
+            self._estimate.reset()
 
     # The update --------------------------------------------------------------------------------------------------------------
 
@@ -473,6 +488,10 @@ class VariationalOptimizer(RuleOptimizer):
         return f"parameter {names(self)[p]!r} of shape {tuple(p.shape)}"
 
 
+class ClosureCall:
+    """Lives as long as a call of ``step(closure)``."""
+
+
 class SampledParams:
     """The block of ``sampled_params()``. If its end is interrupted, the optimizer drops the sample once the block is gone."""
 
@@ -488,7 +507,7 @@ class SampledParams:
         if owner is not None:
             way_out = "call opt.step() or opt.eval() first" if owner is Owner.LOOP else "samples cannot be nested"
             raise RuntimeError(f"the parameters already hold a sample, opened by {owner.value}: {way_out}")
-        optimizer._block = weakref.ref(self)
+        optimizer._holder = weakref.ref(self)
         try:
             optimizer._open_sample(Owner.CONTEXT)
         except BaseException:
@@ -509,6 +528,6 @@ class SampledParams:
             optimizer._drop_sample()
 
     def __del__(self) -> None:
-        optimizer = self._optimizer
-        if optimizer._block is not None and optimizer._block() is None:
+        optimizer = getattr(self, "_optimizer", None)  # None if __init__ was interrupted
+        if optimizer is not None and optimizer._holder is not None and optimizer._holder() is None:
             optimizer._heal()

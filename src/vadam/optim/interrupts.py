@@ -1,21 +1,23 @@
-"""Delay Ctrl-C until a change of the weights is complete."""
+"""Delay Ctrl-C until a change of the weights is complete, which autograd does not record."""
 
 from __future__ import annotations
 
 import threading
-from _signal import SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without the conversions of the module ``signal``
+from _signal import SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
 from collections.abc import Callable
 from types import FrameType
 from typing import Any, ClassVar
+
+import torch
 
 SIGNALS = (SIGINT, SIGTERM)
 
 
 class Uninterrupted:
-    """Inside, handlers of signals wait: what was begun is finished, then they are called.
+    """Inside, handlers of signals wait: what was begun is finished, then they are called. Autograd is off, as in ``torch.no_grad``.
 
     Python runs handlers in the main thread between two instructions, so a ``KeyboardInterrupt`` could come when half of the weights
-    are written. Other threads are never interrupted.
+    are written, or in ``torch.no_grad`` itself, which then stays on. Other threads are never interrupted.
     """
 
     _inside: ClassVar[bool] = False  # in the main thread
@@ -24,8 +26,20 @@ class Uninterrupted:
         self._handlers: dict[int, Callable[..., Any]] = {}
         self._received: list[tuple[int, FrameType | None]] = []
         self._outermost = not Uninterrupted._inside and threading.get_ident() == threading.main_thread().ident
-        if not self._outermost:
-            return
+        if self._outermost:
+            self._install()
+        self._records = torch.is_grad_enabled()
+        torch._C._set_grad_enabled(False)
+
+    def __exit__(self, *_: object) -> None:
+        torch._C._set_grad_enabled(self._records)
+        if self._outermost:
+            try:
+                self._put_back()
+            finally:
+                self._deliver()
+
+    def _install(self) -> None:
         try:
             for number in SIGNALS:
                 handler = getsignal(number)
@@ -37,16 +51,24 @@ class Uninterrupted:
             self._put_back()
             raise
 
-    def __exit__(self, *_: object) -> None:
-        if self._outermost:
-            self._put_back()
-            for number, frame in self._received:
-                self._handlers[number](number, frame)
-
     def _receive(self, number: int, frame: FrameType | None) -> None:
         self._received.append((number, frame))
 
     def _put_back(self) -> None:
         Uninterrupted._inside = False
-        for number, handler in self._handlers.items():
-            signal(number, handler)
+        try:
+            for number, handler in self._handlers.items():
+                signal(number, handler)
+        except BaseException:  # raised by a handler that was put back already
+            for number, handler in self._handlers.items():
+                signal(number, handler)
+            raise
+
+    def _deliver(self) -> None:
+        """Call the handlers of all received signals, also if one of them raises."""
+        while self._received:
+            number, frame = self._received.pop(0)
+            try:
+                self._handlers[number](number, frame)
+            finally:
+                self._deliver()

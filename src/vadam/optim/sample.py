@@ -5,7 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Protocol
 
-import torch
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
@@ -121,7 +120,6 @@ class WeightState:
         with Uninterrupted():
             self.paused = self.close(put_aside=True)
 
-    @torch.no_grad()
     def release(self) -> None:
         """Let the parameters hold the mean, whatever was going on."""
         with Uninterrupted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterable, Sequence
 from types import ModuleType
 from typing import Any, Unpack
@@ -15,7 +16,7 @@ from vadam import rules
 from vadam.backends.plain import curvature_vector
 from vadam.backends.shards import is_sharded
 from vadam.optim import checks
-from vadam.optim.base import Closure
+from vadam.optim.base import Closure, ClosureCall
 from vadam.optim.common import Common
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.newton import NewtonOptimizer
@@ -136,31 +137,37 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
         self.eval()
         self._reset_step()
         drawn: list[tuple[Sample, Grads, Tensor]] = []
+        holder = ClosureCall()
+        self._holder = weakref.ref(holder)
         try:
             for _ in range(self.samples):
                 sample = self._open_sample(Owner.CLOSURE)
-                value = closure()
+                with torch.no_grad():
+                    value = closure()
                 if value is None:  # how a trainer says that it leaves this batch out
                     self._skip()
                     return None
-                drawn.append((sample, sample.draw.noise(), _value(value)))
-                self._weights.close()
-            total = sum(value for _, _, value in drawn)
-            g: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
-            h: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
-            precision = {p: self._precision(p) for p in self._sampled()}
-            for sample, eps, value in drawn:
-                others = [v for s, _, v in drawn if s.noise is not sample.noise]  # not those of its own antithetic pair
-                centred = value - sum(others) / len(others) if others else value
-                for p in g:
-                    g[p] += curvatures.score_gradient(centred, eps[p], precision[p]) / len(drawn)
-                    h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
+                with Uninterrupted():
+                    drawn.append((sample, sample.draw.noise(), _value(value)))
+                    self._weights.close()
             with Uninterrupted():
-                self._update_by(g, h)
+                self._update_by(*self._score_estimates(drawn))
         finally:
-            self._drop_sample()
-            self._reset_step()
-        return total / len(drawn)
+            self._drop_step()
+        return sum(value for _, _, value in drawn) / len(drawn)
+
+    def _score_estimates(self, drawn: list[tuple[Sample, Grads, Tensor]]) -> tuple[Grads, Grads]:
+        """Return ĝ and ĥ from samples, their noise and the values of the objective."""
+        g: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
+        h: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
+        precision = {p: self._precision(p) for p in self._sampled()}
+        for sample, eps, value in drawn:
+            others = [v for s, _, v in drawn if s.noise is not sample.noise]  # not those of its own antithetic pair
+            centred = value - sum(others) / len(others) if others else value
+            for p in g:
+                g[p] += curvatures.score_gradient(centred, eps[p], precision[p]) / len(drawn)
+                h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
+        return g, h
 
     def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
         """Apply the rule with the largest β, as a fraction of what was asked for, that keeps every precision positive."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import ARGUMENTS, Scalar, letters, positive
+from vadam.rules.von import ARGUMENTS, Scalar, letters, ratio
 
 __all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
 
@@ -48,5 +48,5 @@ def update(
     mu, u, s = state
     s = (1 - tau * beta) * s + beta * h
     u = gamma * u - alpha * (g + tau * lam / N * mu)
-    mu = mu + u / (s + positive(tau * lam / N + damping))
+    mu = mu + ratio(u, s, tau * lam / N + damping)
     return State(mu, u, s)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BETAS, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, SAMPLING_PRECISION, TAU
-from vadam.rules.von import Scalar, positive
+from vadam.rules.von import Scalar, ratio
 
 ARGUMENTS = (LR, BETAS, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU, SAMPLING_PRECISION)
 
@@ -68,5 +68,5 @@ def update(
     s0 = (1 - tau * (1 - gamma2)) * s0
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     m_hat, s_hat = m / (1 - gamma1_t), s / (1 - gamma2_t)
-    mu = mu - alpha * m_hat / (s_hat.sqrt() + positive(tau * lam / N))
+    mu = mu - alpha * ratio(m_hat, s_hat.sqrt(), tau * lam / N)
     return State(mu, m, s, s0, gamma1_t, gamma2_t)

@@ -29,7 +29,7 @@ from vadam.rules.arguments import (
 
 Scalar = float | Tensor
 TINY = 1e-19
-"""Floor of a denominator, the root of the smallest float32: where a gradient has always been zero, 0/0 is no step."""
+"""Smallest denominator, the root of the smallest float32: below it, where a gradient has always been zero, there is no step."""
 
 ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, MOMENTUM, DAMPING, AUGMENTATION, TAU)
 
@@ -47,9 +47,12 @@ def letters(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def positive(x: Scalar) -> Scalar:
-    """Return max(x, TINY) of a number, a tensor or a symbol."""
-    return max(x, TINY) if isinstance(x, float | int) else x.clamp(min=TINY)
+def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
+    """Return x / (scale + constant); 0 where the denominator is 0, also if a momentum x is not."""
+    d = scale + constant
+    if isinstance(constant, float | int) and constant >= TINY:
+        return x / d
+    return x * (d / TINY).clamp(max=1.0) / d.clamp(min=TINY)
 
 
 class State(NamedTuple):
@@ -79,7 +82,7 @@ def update(
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * (g + tau * lam / N * mu) / (s + positive(tau * lam / N + damping))
+    mu = mu - alpha * ratio(g + tau * lam / N * mu, s, tau * lam / N + damping)
     return State(mu, s)
 
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, TAU
-from vadam.rules.von import Scalar, State, init, positive, precision
+from vadam.rules.von import Scalar, State, init, precision, ratio
 
 __all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
 
@@ -34,5 +34,5 @@ def update(
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * (g + tau * lam / N * mu) / (s.sqrt() + positive(tau * lam / N))
+    mu = mu - alpha * ratio(g + tau * lam / N * mu, s.sqrt(), tau * lam / N)
     return State(mu, s)
