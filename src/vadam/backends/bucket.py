@@ -188,6 +188,8 @@ def make_buckets(
     names = scalar_fields(rule)
     pairs = zip(params, states, strict=True)
     kinds = [(p.dtype, p.device, *map(float, map(state.__getitem__, names))) for p, state in pairs]
+    if len({*kinds}) == 1:
+        return [Bucket(rule, letters, params, states, sampled=sampled)]
     alike: dict[Any, list[int]] = {}
     for i, kind in enumerate(kinds):
         alike.setdefault(kind, []).append(i)

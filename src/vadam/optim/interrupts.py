@@ -6,11 +6,18 @@ import threading
 from _signal import SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
 SIGNALS = (SIGINT, SIGTERM)
+
+
+class _Thread(threading.local):
+    is_inside = False
+
+
+_thread = _Thread()
 
 
 class Uninterrupted:
@@ -20,20 +27,22 @@ class Uninterrupted:
     are written, or in ``torch.no_grad`` itself, which then stays on. Other threads are never interrupted.
     """
 
-    _inside: ClassVar[bool] = False  # in the main thread
-
     def __enter__(self) -> None:
+        self._outermost = not _thread.is_inside
+        if not self._outermost:
+            return
         self._handlers: dict[int, Callable[..., Any]] = {}
         self._received: list[tuple[int, FrameType | None]] = []
-        self._outermost = not Uninterrupted._inside and threading.get_ident() == threading.main_thread().ident
-        if self._outermost:
+        if threading.get_ident() == threading.main_thread().ident:
             self._install()
         self._records = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
+        _thread.is_inside = True
 
     def __exit__(self, *_: object) -> None:
-        torch._C._set_grad_enabled(self._records)
         if self._outermost:
+            _thread.is_inside = False
+            torch._C._set_grad_enabled(self._records)
             try:
                 self._put_back()
             finally:
@@ -46,7 +55,6 @@ class Uninterrupted:
                 if callable(handler):
                     self._handlers[number] = handler
                     signal(number, self._receive)
-            Uninterrupted._inside = True
         except BaseException:
             self._put_back()
             raise
@@ -55,7 +63,6 @@ class Uninterrupted:
         self._received.append((number, frame))
 
     def _put_back(self) -> None:
-        Uninterrupted._inside = False
         try:
             for number, handler in self._handlers.items():
                 signal(number, handler)

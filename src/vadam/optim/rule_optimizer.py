@@ -118,15 +118,13 @@ class RuleOptimizer(Resumable):
 
     def _norms(self, *kinds: Grads) -> list[Norms]:
         """Return the norms of the parameters' gradients, curvatures, ..., on their devices: one call for all on a device."""
-        by_device: dict[torch.device, list[tuple[int, Tensor, Tensor]]] = {}
-        for kind, tensors in enumerate(kinds):
-            for p, x in tensors.items():
-                if x.numel():
-                    by_device.setdefault(x.device, []).append((kind, p, x))
+        entries = [(kind, p, x) for kind, tensors in enumerate(kinds) for p, x in tensors.items() if x.numel()]
+        devices = {x.device for _, _, x in entries}
         found: list[list[tuple[list[Tensor], Tensor]]] = [[] for _ in kinds]
-        for entries in by_device.values():
-            values = self._backend.norms([x for _, _, x in entries])
-            params = [[p for of, p, _ in entries if of == kind] for kind in range(len(kinds))]
+        for device in devices:
+            here = entries if len(devices) == 1 else [entry for entry in entries if entry[2].device == device]
+            values = self._backend.norms([x for _, _, x in here])
+            params = [[p for of, p, _ in here if of == kind] for kind in range(len(kinds))]
             for kind, part in enumerate(values.split([len(some) for some in params])):
                 if params[kind]:
                     found[kind].append((params[kind], part))
