@@ -9,6 +9,7 @@ from torch.distributions import MultivariateNormal
 from torch.utils.data import DataLoader, TensorDataset
 
 from vadam.bound import elbo, nelbo_per_datum
+from vadam.forward import Draws
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
 
@@ -96,7 +97,7 @@ def test_at_the_prior_the_elbo_is_the_expected_log_likelihood(likelihood, output
         prior_precision=dict.fromkeys(shapes, 1.0),
     )
     x = torch.randn(3, 2)
-    draws = post.sample(5, generator=generator())
+    draws = Draws(post, 5, generator=generator()).weights
     log_probs = [likelihood.log_prob(x @ w.T + b, y).sum() for w, b in zip(draws["weight"], draws["bias"], strict=True)]
     value = elbo(model, post, likelihood, (x, y), num_data=3, samples=5, generator=generator())
     torch.testing.assert_close(value, torch.stack(log_probs).mean())

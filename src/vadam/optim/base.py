@@ -228,14 +228,12 @@ class VariationalOptimizer(RuleOptimizer):
             self._attachment.remove()
         self._attachment = None
 
-    @torch.no_grad()
     def train(self) -> None:
         """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
         self._heal()
         if self._weights.owner is None and self._sampled():
             self._open_sample(Owner.LOOP)
 
-    @torch.no_grad()
     def eval(self) -> None:
         """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
         self._heal()
@@ -277,7 +275,6 @@ class VariationalOptimizer(RuleOptimizer):
                     self._reset_step()
             self.train()
 
-    @torch.no_grad()
     def _after_backward(self) -> None:
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
         if self._weights.sample is None:
@@ -499,7 +496,6 @@ class SampledParams:
         self._optimizer = optimizer
 
     @torch._disable_dynamo
-    @torch.no_grad()
     def __enter__(self) -> None:
         optimizer = self._optimizer
         optimizer._heal()
@@ -515,7 +511,6 @@ class SampledParams:
             raise
 
     @torch._disable_dynamo
-    @torch.no_grad()
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         optimizer = self._optimizer
         try:

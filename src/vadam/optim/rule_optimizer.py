@@ -88,7 +88,7 @@ class RuleOptimizer(Resumable):
             same = all(other == value for _, other in values)
             joint[name] = value if same else torch.cat([torch.full_like(p, x).flatten() for p, x in values])
         if any(name not in self.state[first] for name in rule.State._fields[1:]):
-            with torch.no_grad(), torch.inference_mode(False):
+            with torch.inference_mode(False):
                 mu = torch.cat([p.detach().flatten() for p, _, _ in found])
                 self.state[first].update(call(rule.init, mu, letters=joint)._asdict())
             del self.state[first]["mu"]
@@ -98,10 +98,7 @@ class RuleOptimizer(Resumable):
         """Return the rule's state of each parameter; make it at its first use."""
         states, fields = [self.state[p] for p in params], rule.State._fields[1:]
         for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
-            with (
-                torch.no_grad(),
-                torch.inference_mode(False),
-            ):  # the state outlives a posterior asked for in inference mode
+            with torch.inference_mode(False):  # the state outlives a posterior asked for in inference mode
                 fresh = call(rule.init, params[i].detach().to(storage_dtype(params[i])).clone(), letters=letters)
             for name in fields:
                 states[i].setdefault(name, getattr(fresh, name))
