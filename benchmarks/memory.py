@@ -24,8 +24,8 @@ from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear
 WIDTH, TENSORS = 1000, 5
 WEIGHTS = TENSORS * WIDTH**2
 METHODS = ["Adam fused", "Adam foreach", "stochastic layers", "ivon-opt"]
-METHODS += [f"{name}{flags}" for name in ("Vadam", "Vprop", "VadaGrad", "BBVI", "IVON") for flags in ("", ", compiled")]
-METHODS += ["Vadam, compiled, no stored mean"]
+METHODS += [f"{name}{flags}" for name in ("Vadam", "Vprop", "VadaGrad", "BBVI", "IVON") for flags in ("", ", plain")]
+METHODS += ["Vadam, no stored mean"]
 SAMPLED = {"Vadam": 2, "Vprop": 1, "VadaGrad": 1}  # the bars: vectors between steps
 
 
@@ -60,7 +60,7 @@ def kept_and_step(method: str, width: int) -> int:
             peer.step()
         return sum(v.nbytes for group in peer.param_groups for v in group.values() if isinstance(v, torch.Tensor))
     family, *flags = method.split(", ")
-    backend = "native" if "compiled" in flags else "plain"
+    backend = "plain" if "plain" in flags else "auto"
     opt = FAMILY[family](params, backend=backend, store_mean="no stored mean" not in flags)
     for _ in range(2):
         with opt.sampled_params():

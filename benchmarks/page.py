@@ -6,8 +6,8 @@ from typing import Any
 
 from benchmarks.step import BARS
 
-FAST = "Vadam, compiled"
-VECTORS = {"Vadam, compiled": 2, "Vprop, compiled": 1, "VadaGrad, compiled": 1}
+FAST = "Vadam"
+VECTORS = {"Vadam": 2, "Vprop": 1, "VadaGrad": 1}
 RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "performance.md"
 
 HEAD = """# Performance
@@ -21,7 +21,7 @@ By default float32 weights on the CPU are moved by native loops that llvmlite co
 fraction of a second: one call draws all weights, one updates them, on torch's own threads. Other weights are moved by torch's own
 operators. `backend="plain"` takes these for all weights, `backend="native"` insists on the loops, and `backend="compiled"` goes through
 `torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
-In the tables, "compiled" stands for the native loops, and a name without it for `backend="plain"`.
+In the tables a name alone stands for default arguments.
 
 ```python
 import torch, vadam
@@ -70,9 +70,9 @@ def bars(records: dict[str, Any]) -> str:
     for name, found in step.items():
         at_most(f"training step of Vadam, {name}, × fused Adam", found[FAST]["ratio"], BARS[name])
     if work:
-        at_most("its work alone, 11.7 million weights, × fused Adam", work[FAST]["ratio"], 6)
+        at_most("its work alone, 11.7 million weights, × fused Adam", work[FAST]["ratio"], 4)
     if "ivon-opt" in work:
-        at_least("the same, times faster than ivon-opt", work["ivon-opt"]["ms"] / work[FAST]["ms"], 15)
+        at_least("the same, times faster than ivon-opt", work["ivon-opt"]["ms"] / work[FAST]["ms"], 25)
     squares = records.get("perexample", {}).get("results", {})
     for name, bar in (("mlp", 2.0), ("cnn", 2.5)) if squares else ():
         at_most(f"training step of VOGN, {name}, × Adam", squares[name]["VOGN step"]["ratio"], bar)
