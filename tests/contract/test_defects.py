@@ -284,7 +284,9 @@ def _left_in_the_middle(spec: Spec, backend: str, forwards: int) -> tuple[Proble
 @pytest.mark.parametrize("spec", LOOPS, ids=str)
 def test_a_dropped_optimizer_gives_the_mean_back(spec: Spec, forwards: int, backend: str) -> None:
     """At once: nothing waits for a garbage collection."""
-    _left_in_the_middle(spec, backend, forwards)  # the first step of a process imports modules, whose frames hold the optimizer
+    _left_in_the_middle(
+        spec, backend, forwards
+    )  # the first step of a process imports modules, whose frames hold the optimizer
     gc.disable()
     try:
         problem, mean, opt = _left_in_the_middle(spec, backend, forwards)
@@ -482,3 +484,70 @@ def test_half_precision_von_keeps_a_finite_mean(curvature: str, backend: str) ->
         opt.step(closure)
         assert p.isfinite().all()
         assert all(value.isfinite().all() and (value > 0).all() for value in opt.posterior().precision.values())
+
+
+# Tensors that change inside a sample -------------------------------------------------------------------------------------------
+
+
+@BACKENDS
+def test_a_sampled_and_a_deterministic_parameter_overlap(backend: str) -> None:
+    """The draw sees one of them, the update both."""
+    memory = torch.zeros(10)
+    a, b = nn.Parameter(memory[:6]), nn.Parameter(memory[4:])
+    groups = [{"params": [a]}, {"params": [b], "deterministic": True}]
+    opt = vadam.Vadam(groups, num_data=1, lr=0.1, init_precision=1.0, backend=backend)
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = (a - 1).square().sum() + (b - 1).square().sum()
+        loss.backward()
+        return loss
+
+    for _ in range(100):
+        opt.step(closure)
+    assert float(memory.min()) > 0.2
+
+
+@BACKENDS
+def test_a_model_that_changes_its_dtype_inside_a_sample(backend: str) -> None:
+    model, x = nn.Linear(3, 2), torch.randn(4, 3)
+    before = model.weight.detach().clone()
+    opt = vadam.Vadam(model.parameters(), num_data=100, lr=0.1, init_precision=100.0, backend=backend).attach(model)
+    model(x)
+    model.double()
+    model(x.double()).sum().backward()
+    opt.step()
+    assert 0.05 < float((model.weight.detach() - before).abs().max()) < 0.15
+
+
+@BACKENDS
+def test_a_model_that_changes_its_memory_format_inside_a_sample(backend: str) -> None:
+    model = nn.Conv2d(3, 4, 3)
+    before = model.weight.detach().clone()
+    opt = vadam.Vadam(model.parameters(), num_data=100, lr=0.0, init_precision=100.0, backend=backend)
+    with opt.sampled_params():
+        model.to(memory_format=torch.channels_last)
+    assert torch.equal(model.weight, before)
+
+
+@BACKENDS
+def test_a_parameter_of_another_size_leaves_the_others_their_mean(backend: str) -> None:
+    p, q = nn.Parameter(torch.zeros(5)), nn.Parameter(torch.zeros(3))
+    opt = vadam.Vadam([p, q], num_data=1, lr=0.1, init_precision=1.0, backend=backend)
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        q.data = torch.zeros(7)
+        loss = (p - 1).square().sum() + q.square().sum()
+        loss.backward()
+        return loss
+
+    with pytest.raises(RuntimeError, match="was a parameter given other data"):
+        opt.step(closure)
+    assert torch.equal(p, torch.zeros(5))
+    assert not opt.holds_sample
+
+
+def test_bbvi_without_a_prior_needs_a_start() -> None:
+    with pytest.raises(ValueError, match=r"init_precision must be in \(0, inf\), got 0"):
+        vadam.BBVI([nn.Parameter(torch.zeros(2))], num_data=1, prior_precision=0.0)

@@ -78,6 +78,11 @@ class Bucket:
     def size(self) -> int:
         return sum(self.sizes)
 
+    @cached_property
+    def orders(self) -> list[list[int] | None]:
+        """The axes of each parameter as they lay in memory at the first use, None if in order: vectors keep that order."""
+        return [None if x.is_contiguous() else _axes(x) for x in map(local, self.params)]
+
     def scalars(self) -> dict[str, float]:
         """Return the scalars of the states, in which all parameters of the bucket agree."""
         return {name: float(self.states[0][name]) for name in scalar_fields(self.rule)}
@@ -100,7 +105,7 @@ class Bucket:
         """
         if scope(self.rule) != "weight":
             return [self._whole(tensors) for tensors in slots]
-        flat = [self._flat(x, p) for tensors in slots for x, p in zip(tensors, self.params, strict=True)]
+        flat = [self._flat(x, i) for tensors in slots for i, x in enumerate(tensors)]
         if len(self.params) == 1:
             return [x.to(self.dtype) for x in flat]
         return list(torch.cat(flat).to(self.dtype).view(len(slots), self.size).unbind()) if flat else []
@@ -113,12 +118,16 @@ class Bucket:
             if scope(self.rule) != "weight" and tensors[0].shape == vector.shape:
                 own, pieces = [local(tensors[0].detach())], [vector]
             else:
-                own = [_in_memory_order(local(x.detach()), local(p)) for x, p in zip(tensors, self.params, strict=True)]
-                pieces = [x.view(t.shape) for x, t in zip(vector.split(self.sizes), own, strict=True)]
-            if own[0].dtype != vector.dtype:  # a half-precision weight stays finite
+                shards = [_permuted(local(x.detach()), self.orders[i]) for i, x in enumerate(tensors)]
+                pairs = zip(shards, vector.split(self.sizes), strict=True)
+                fitting = [
+                    (t, x.view(t.shape)) for t, x in pairs if t.numel() == x.numel()
+                ]  # others were given other data
+                own, pieces = [t for t, _ in fitting], [x for _, x in fitting]
+            if own and own[0].dtype.itemsize < vector.dtype.itemsize:  # a half-precision weight stays finite
                 largest = torch.finfo(own[0].dtype).max
                 pieces = [x.clamp(-largest, largest) for x in pieces]
-            if len(own) > 1 or not _shares_memory(vector, own[0]):
+            if len(own) > 1 or (own and not _shares_memory(vector, own[0])):
                 targets += own
                 parts += pieces
         if any(target.is_neg() for target in targets):  # no foreach operation writes to negated views
@@ -129,19 +138,18 @@ class Bucket:
 
     def split(self, vector: Tensor) -> list[Tensor]:
         """Return views of a vector in the shapes of the parameters."""
-        shards = [local(p) for p in self.params]
-        views = zip(shards, vector.split(self.sizes), strict=True)
-        return [sharded_like(p, _in_order_of(q, x)) for p, (q, x) in zip(self.params, views, strict=True)]
+        parts = zip(self.params, vector.split(self.sizes), self.orders, strict=True)
+        return [sharded_like(p, _in_order_of(local(p), x, order)) for p, x, order in parts]
 
     def is_view(self, vector: Tensor) -> bool:
         """Return True if the vector shares its memory with a parameter."""
         return len(self.params) == 1 and _shares_memory(vector, local(self.params[0]))
 
-    def _flat(self, x: Tensor, p: Tensor) -> Tensor:
-        own, like = local(x.detach()), local(p)
+    def _flat(self, x: Tensor, i: int) -> Tensor:
+        own, like = local(x.detach()), local(self.params[i])
         if own.numel() != like.numel():
             raise RuntimeError(wrong_size(own, like))
-        return _in_memory_order(own, like).reshape(-1)
+        return _permuted(own, self.orders[i]).reshape(-1)
 
     def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
         if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
@@ -166,17 +174,16 @@ def _axes(p: Tensor) -> list[int]:
     return sorted(range(p.dim()), key=lambda axis: -strides[axis])
 
 
-def _in_memory_order(x: Tensor, p: Tensor) -> Tensor:
-    """Permute the axes so that a dense tensor with the strides of ``p`` becomes contiguous, e.g. channels-last weights."""
-    return x if p.is_contiguous() else x.permute(_axes(p))
+def _permuted(x: Tensor, order: list[int] | None) -> Tensor:
+    """Permute the axes so that a dense tensor that lies in memory in this order becomes contiguous, e.g. channels-last weights."""
+    return x if order is None else x.permute(order)
 
 
-def _in_order_of(p: Tensor, vector: Tensor) -> Tensor:
-    """Return a view of a vector in memory order, in the shape of ``p``."""
-    if p.is_contiguous():
+def _in_order_of(p: Tensor, vector: Tensor, order: list[int] | None) -> Tensor:
+    """Return a view of a vector in the shape of ``p``."""
+    if order is None:
         return vector.view(p.shape)
-    axes = _axes(p)
-    return vector.view([p.shape[axis] for axis in axes]).permute([axes.index(axis) for axis in range(p.dim())])
+    return vector.view([p.shape[axis] for axis in order]).permute([order.index(axis) for axis in range(p.dim())])
 
 
 def make_buckets(

@@ -198,7 +198,7 @@ def _emit_sum(module: ir.Module) -> None:
     builder.store(ir.Constant(REAL, 0.0), cell)
     with total.loop(n.constant(0), n) as i:
         x = total.load(total.ir.args[0], REAL, i).ir
-        square = builder.fmul(x, x, flags=("fast",))
+        square = builder.fmul(x, x, flags=("reassoc", "contract", "nsz"))
         builder.store(builder.fadd(builder.load(cell, typ=REAL), square, flags=("reassoc", "contract", "nsz")), cell)
     total.store(Value(builder, builder.fpext(builder.load(cell, typ=REAL), DOUBLE)), total.ir.args[2], 0)
     total.end()

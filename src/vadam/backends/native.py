@@ -59,6 +59,8 @@ class Native:
             self._update(alike, grads, curvatures, draw if alike[0].sampled else None, scale)
         if rest:
             other = None if draw is None else draw.other
+            if draw is not None and any(draw.moved(p) for bucket in rest for p in bucket.params):
+                draw.restore()  # drawn by native loops, but no longer fit for them
             self._plain.update(rest, grads, curvatures, draw=other, scale=scale, accept=accept)
         if draw is not None:
             draw.restore()  # parameters without a gradient
@@ -68,7 +70,7 @@ class Native:
     ) -> None:
         params = [p for bucket in buckets for p in bucket.params]
         rule, has_curvature = buckets[0].rule, params[0] in curvatures
-        means = None if draw is None else draw.take_means(params)
+        means = None if draw is None else draw.means_for(params)
         kernel = kernels.update(rule, has_curvature=has_curvature, in_place=means is None)
         table = Table(params)
         table.add(params, written=True)
@@ -89,6 +91,8 @@ class Native:
                 for p in bucket.params:
                     table.add_numbers([*row, float(scale[p])], 1)
         table.run(kernel)
+        if means is not None and draw is not None:
+            draw.forget()
         for bucket, row in zip(buckets, numbers, strict=True):
             bucket.set_scalars(kernel.advanced(row))
 
@@ -137,7 +141,9 @@ class NativeDraw:
     def restore(self, *, put_aside: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
         if self._perturbed and self._keep_mean:
-            torch._foreach_copy_([local(p.detach()) for p in self._params], self._means)
+            pairs = zip([local(p.detach()) for p in self._params], self._means, strict=True)
+            fitting = [(p, mean) for p, mean in pairs if p.shape == mean.shape]  # others were given other data
+            torch._foreach_copy_([p for p, _ in fitting], [mean for _, mean in fitting])
         elif self._perturbed:
             self._shift(self._params, -self._sign)
         self._perturbed, self._means = False, []
@@ -155,13 +161,20 @@ class NativeDraw:
         self._shift(copies, -self._sign)
         return sharded_like(p, copies[i])
 
-    def take_means(self, params: list[Tensor]) -> list[Tensor] | None:
+    def moved(self, p: Tensor) -> bool:
+        """Return True if native loops have moved a parameter to the sample."""
+        return self._perturbed and any(map(partial(operator.is_, p), self._params))
+
+    def means_for(self, params: list[Tensor]) -> list[Tensor] | None:
         """Return the means of parameters that an update is going to overwrite; None if they hold their means."""
         if self._perturbed and self._keep_mean and _are_same(params, self._params):
-            means, self._means, self._perturbed = self._means, [], False
-            return means
+            return self._means
         self.restore()
         return None
+
+    def forget(self) -> None:
+        """Do not restore parameters that an update has overwritten."""
+        self._perturbed, self._means = False, []
 
     def products(self, grads: Grads) -> Grads:
         """Return ĝ∘ε/σ of every parameter that has a gradient."""

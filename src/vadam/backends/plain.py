@@ -10,6 +10,7 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from types import ModuleType
@@ -248,8 +249,9 @@ class PlainDraw:
     def _index(self, bucket: Bucket) -> int | None:
         """Return the number of the bucket with the same parameters, if it holds the sample."""
         for i in self._means:
-            own = self.buckets[i].params
-            if len(own) == len(bucket.params) and all(p is q for p, q in zip(own, bucket.params, strict=True)):
+            own = self.buckets[i]
+            same = len(own.params) == len(bucket.params) and all(map(operator.is_, own.params, bucket.params))
+            if same and own.orders == bucket.orders and own.dtype == bucket.dtype:
                 return i
         return None
 

@@ -304,6 +304,8 @@ class VariationalOptimizer(RuleOptimizer):
             return self._draw_new()
 
     def _draw_new(self) -> Sample:
+        if not self.store_mean:
+            self._settle()  # the same scalars now and when the noise is drawn again
         unpaired = self._unpaired
         if self.antithetic and unpaired is not None:
             noise, sign, self._unpaired = unpaired, -1.0, None

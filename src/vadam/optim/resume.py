@@ -24,6 +24,7 @@ class Resumable(Optimizer):
 
     generator: torch.Generator | None
     _skipped: int
+    _pending: Any
 
     if TYPE_CHECKING:
         _weights: WeightState
@@ -73,6 +74,7 @@ class Resumable(Optimizer):
         """Load a checkpoint as torch does, and restore the generator: where none was given, torch's default one."""
         self._to_mean("load_state_dict()")
         self._reset_step()
+        self._pending = None  # of a step that the checkpoint undoes
         seen: dict[str, Any] = {}
 
         def look(_: Optimizer, adapted: dict[str, Any]) -> None:

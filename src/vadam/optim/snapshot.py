@@ -38,6 +38,7 @@ def mean_of(opt: VariationalOptimizer, p: Tensor) -> Tensor:
 @torch.no_grad()
 def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
+    opt._settle()
     name = names(opt, model)
     mean, precision, prior, point = {}, {}, {}, {}
     for group, p in opt._grouped():

@@ -62,6 +62,7 @@ def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
         _check_start(values)
     elif "init_precision" in values and values["init_precision"] is None:
         values["init_precision"] = values["prior_precision"]
+        next(argument for argument in arguments if argument.name == "init_precision").check(values["init_precision"])
 
 
 def _check_start(values: dict[str, Any]) -> None:
