@@ -17,7 +17,7 @@ from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import CHUNK
 
 TILE = 1 << 12  # of the native loops
-LETTERS = {"N": 1.0, "lam": 1.0, "tau": 1.0, "sampling_precision": 0.0}
+RULE_ARGS = {"N": 1.0, "lam": 1.0, "tau": 1.0, "sampling_precision": 0.0}
 BACKENDS = ["plain", "native"]
 
 
@@ -42,7 +42,7 @@ def draw(
     """Return the noise of a sample; its weights, of mean 0 and precision 1, are the noise up to rounding."""
     params = [torch.zeros(size, dtype=dtype) for size in sizes]
     states = [{"s": torch.zeros_like(p)} for p in params]
-    buckets = make_buckets(rules.von, LETTERS, params, states, sampled=True)
+    buckets = make_buckets(rules.von, RULE_ARGS, params, states, sampled=True)
     noise = NoiseSource(torch.Generator().manual_seed(seed))
     sample = choose(backend).draw(buckets, noise, sign, keep_mean=True)
     sample.perturb()

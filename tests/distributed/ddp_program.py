@@ -47,9 +47,9 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
             p.copy_(mean)
     result = []
     group = opt.param_groups[0]
-    rule, letters = opt._rule_and_letters(group)
+    rule, rule_args = opt._rule_and_args(group)
     for k, (p, g) in enumerate(zip(params, grads, strict=True)):
-        precision = opt._precision(p) + letters["sampling_precision"]
+        precision = opt._precision(p) + rule_args["sampling_precision"]
         g_hat = gathered(g).mean(0)
         if spec.name.startswith("VOGN"):
             h = gathered(squares[k]).mean(0)
@@ -58,7 +58,7 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
         else:
             h = g_hat**2
         state = rule.State(p.detach(), **opt.state[p])
-        result.append(call(rule.update, state, g_hat, h, letters=letters).mu)
+        result.append(call(rule.update, state, g_hat, h, rule_args=rule_args).mu)
     return result
 
 

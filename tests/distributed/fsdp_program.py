@@ -71,8 +71,8 @@ class Sharded:
             [torch.zeros_like(mu) for mu in before],
         )
         group = self.opt.param_groups[0]
-        rule, letters = self.opt._rule_and_letters(group)
-        precision = [whole(self.opt._precision(p)) + letters["sampling_precision"] for p in self.params]
+        rule, rule_args = self.opt._rule_and_args(group)
+        precision = [whole(self.opt._precision(p)) + rule_args["sampling_precision"] for p in self.params]
         samples = self.drawn[:: len(self.drawn) // self.opt.samples]
         for sample in samples:
             with torch.no_grad():
@@ -89,7 +89,7 @@ class Sharded:
         result = []
         for k, p in enumerate(self.params):
             state = rule.State(before[k], **{name: whole(value) for name, value in self.opt.state[p].items()})
-            new = call(rule.update, state, factor * clipped[k], factor**self.spec.degree * h[k], letters=letters)
+            new = call(rule.update, state, factor * clipped[k], factor**self.spec.degree * h[k], rule_args=rule_args)
             result.append(new.mu)
         return result
 

@@ -125,7 +125,7 @@ class Rule:
                 p.grad = g[name]
             self.adam.step()
             return
-        letters = {
+        rule_args = {
             Vadam: lambda: {"gamma1": m.betas[0], "gamma2": m.betas[1], "tau": m.tau},
             Vprop: lambda: {"beta": 1 - m.beta, "tau": m.tau},
             VOGN: lambda: {"beta": 1 - m.beta, "tau": m.tau, "damping": m.damping},
@@ -136,7 +136,7 @@ class Rule:
         if isinstance(m, IVON):
             alpha = alpha * (m.hess_init + self.lam / self.N)
         for name, p in self.params.items():
-            state = self.module.update(self.states[name], g[name], h[name], alpha=alpha, **self.scale, **letters)
+            state = self.module.update(self.states[name], g[name], h[name], alpha=alpha, **self.scale, **rule_args)
             self.states[name] = state
             p.data = state.mu
 

@@ -40,8 +40,8 @@ def rule_run(rule, state, *, pull: bool, lam: float, **rates) -> list[Tensor]:
     for t in range(STEPS):
         g = gradient(state.mu, t)
         seen = g if pull else g - lam / N * state.mu
-        letters = {"N": N} if rule is rules.vadagrad else {"N": N, "lam": lam}
-        state = rule.update(state, seen, g * g, **letters, **rates)
+        rule_args = {"N": N} if rule is rules.vadagrad else {"N": N, "lam": lam}
+        state = rule.update(state, seen, g * g, **rule_args, **rates)
         path.append(state.mu)
     return path
 
@@ -63,8 +63,8 @@ def test_vadams_steps_do_not_depend_on_its_start(init: float) -> None:
     for t in range(STEPS):
         g = gradient(state.mu, t)
         paper = 0.99 * paper + 0.01 * g**2
-        letters = {"alpha": 0.05, "gamma1": 0.9, "gamma2": 0.99, "N": N, "lam": LAM}
-        state = rules.vadam.update(state, g - LAM / N * state.mu, g**2, **letters)
+        rule_args = {"alpha": 0.05, "gamma1": 0.9, "gamma2": 0.99, "N": N, "lam": LAM}
+        state = rules.vadam.update(state, g - LAM / N * state.mu, g**2, **rule_args)
         torch.testing.assert_close(state.mu, theirs[t], **EXACT)
         torch.testing.assert_close(rules.vadam.precision(state, N=N, lam=LAM), N * paper + LAM, rtol=1e-12, atol=0)
 
@@ -142,9 +142,9 @@ def test_natural_momentum_is_the_papers_form() -> None:
         s_next = (1 - beta) * s + beta * h
         step = -alpha * (g + pull * mu) / (s_next + pull) + gamma * (s + pull) / (s_next + pull) * (mu - before)
         mu, before, s = mu + step, mu, s_next
-        letters = {"alpha": alpha, "beta": beta, "gamma": gamma, "N": N, "lam": LAM}
+        rule_args = {"alpha": alpha, "beta": beta, "gamma": gamma, "N": N, "lam": LAM}
         state = rules.natural_momentum.update(
-            state, gradient(state.mu, t), 1 + 0.5 * torch.cos(state.mu + t), **letters
+            state, gradient(state.mu, t), 1 + 0.5 * torch.cos(state.mu + t), **rule_args
         )
         torch.testing.assert_close(state.mu, mu, **EXACT)
         torch.testing.assert_close(state.s, s, **EXACT)
@@ -155,9 +155,9 @@ def test_momentum_without_momentum_is_von() -> None:
     heavy = rules.natural_momentum.init(start(), init_precision=2.0, N=N, lam=LAM)
     for t in range(STEPS):
         h = 1 + 0.5 * torch.cos(plain.mu + t)
-        letters = {"alpha": 0.1, "beta": 0.05, "N": N, "lam": LAM, "damping": 0.01}
-        heavy = rules.natural_momentum.update(heavy, gradient(heavy.mu, t), h, gamma=0.0, **letters)
-        plain = rules.von.update(plain, gradient(plain.mu, t), h, **letters)
+        rule_args = {"alpha": 0.1, "beta": 0.05, "N": N, "lam": LAM, "damping": 0.01}
+        heavy = rules.natural_momentum.update(heavy, gradient(heavy.mu, t), h, gamma=0.0, **rule_args)
+        plain = rules.von.update(plain, gradient(plain.mu, t), h, **rule_args)
         torch.testing.assert_close(heavy.mu, plain.mu, **EXACT)
 
 
@@ -254,21 +254,21 @@ def test_a_stack_is_its_members(name: str) -> None:
     rule, rates = STACKED[name]
     E = 5
     scale = torch.linspace(0.5, 2.0, E, dtype=torch.float64)
-    letters = [{k: float(v * scale[e]) if k == "alpha" else v for k, v in rates.items()} for e in range(E)]
+    rule_args = [{k: float(v * scale[e]) if k == "alpha" else v for k, v in rates.items()} for e in range(E)]
     for e in range(E):
-        letters[e] |= {"N": 10.0 + 7 * e} | ({} if name == "vadagrad" else {"lam": 0.2 + 0.3 * e})
+        rule_args[e] |= {"N": 10.0 + 7 * e} | ({} if name == "vadagrad" else {"lam": 0.2 + 0.3 * e})
     stacked = {
-        k: torch.tensor([x[k] for x in letters], dtype=torch.float64).view(E, 1, 1) for k in letters[0] if k != "xi"
+        k: torch.tensor([x[k] for x in rule_args], dtype=torch.float64).view(E, 1, 1) for k in rule_args[0] if k != "xi"
     }
     stacked |= {"xi": rates["xi"]} if "xi" in rates else {}
     init_keys = ("N",) if name == "vadagrad" else ("N", "lam")
     means = torch.stack([start() + 0.1 * e for e in range(E)])
-    solo = [rule.init(means[e], init_precision=3.0 + e, **{k: letters[e][k] for k in init_keys}) for e in range(E)]
+    solo = [rule.init(means[e], init_precision=3.0 + e, **{k: rule_args[e][k] for k in init_keys}) for e in range(E)]
     start_precision = torch.arange(3.0, 3.0 + E, dtype=torch.float64).view(E, 1, 1)
     stack = rule.init(means, init_precision=start_precision, **{k: stacked[k] for k in init_keys})
     for t in range(STEPS):
         h = lambda g: g**2 if name not in ("ivon", "bbvi") else g * torch.cos(g)  # noqa: E731
-        solo = [rule.update(s, gradient(s.mu, t), h(gradient(s.mu, t)), **letters[e]) for e, s in enumerate(solo)]
+        solo = [rule.update(s, gradient(s.mu, t), h(gradient(s.mu, t)), **rule_args[e]) for e, s in enumerate(solo)]
         g = torch.stack([gradient(m, t) for m in stack.mu])
         stack = rule.update(stack, g, h(g), **stacked)
         for e in range(E):
@@ -277,5 +277,5 @@ def test_a_stack_is_its_members(name: str) -> None:
     for e in range(E):
         ours = rule.precision(stack, **precision_keys)[e]
         torch.testing.assert_close(
-            ours, rule.precision(solo[e], **{k: letters[e][k] for k in init_keys}), rtol=1e-12, atol=0
+            ours, rule.precision(solo[e], **{k: rule_args[e][k] for k in init_keys}), rtol=1e-12, atol=0
         )

@@ -1,4 +1,4 @@
-"""Weights that are computed together: parameters that share a rule, its letters, a dtype, a device and the scalars of their states.
+"""Weights that are computed together: parameters that share a rule, its arguments, a dtype, a device and the scalars of their states.
 
 An operation on a long vector costs what its memory costs; on a thousand short ones it costs a thousand calls. So small tensors
 can be laid end to end in one vector, up to a limit that bounds the temporaries; a large tensor is a vector by itself.
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from vadam.backends.shards import local, sharded_like
-from vadam.rules.binding import Letters, scalar_fields, scope
+from vadam.rules.binding import RuleArgs, scalar_fields, scope
 
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
@@ -27,18 +27,18 @@ def storage_dtype(p: Tensor) -> torch.dtype:
 
 
 class Bucket:
-    """Parameters of one group and their states, the rule that trains them and its letters."""
+    """Parameters of one group and their states, the rule that trains them and its arguments."""
 
     def __init__(
         self,
         rule: ModuleType,
-        letters: Letters,
+        rule_args: RuleArgs,
         params: list[Tensor],
         states: list[dict[str, Any]],
         *,
         sampled: bool = True,
     ) -> None:
-        self.rule, self.letters, self.params, self.states, self.sampled = rule, letters, params, states, sampled
+        self.rule, self.rule_args, self.params, self.states, self.sampled = rule, rule_args, params, states, sampled
 
     def parts(self) -> list[Bucket]:
         """Cut the bucket: small tensors together up to the limit, a large tensor by itself."""
@@ -50,10 +50,10 @@ class Bucket:
         for p, state in zip(self.params, self.states, strict=True):
             size = p.numel()
             if size > limit // 4:
-                parts.append(Bucket(self.rule, self.letters, [p], [state], sampled=self.sampled))
+                parts.append(Bucket(self.rule, self.rule_args, [p], [state], sampled=self.sampled))
                 continue
             if filling is None or filled + size > limit:
-                filling, filled = Bucket(self.rule, self.letters, [], [], sampled=self.sampled), 0
+                filling, filled = Bucket(self.rule, self.rule_args, [], [], sampled=self.sampled), 0
                 parts.append(filling)
             filling.params.append(p)
             filling.states.append(state)
@@ -187,20 +187,20 @@ def _in_order_of(p: Tensor, vector: Tensor, order: list[int] | None) -> Tensor:
 
 
 def make_buckets(
-    rule: ModuleType, letters: Letters, params: list[Tensor], states: list[dict[str, Any]], *, sampled: bool
+    rule: ModuleType, rule_args: RuleArgs, params: list[Tensor], states: list[dict[str, Any]], *, sampled: bool
 ) -> list[Bucket]:
     """Sort the parameters of a group into buckets."""
     if scope(rule) == "tensor":
-        return [Bucket(rule, letters, [p], [s], sampled=sampled) for p, s in zip(params, states, strict=True)]
+        return [Bucket(rule, rule_args, [p], [s], sampled=sampled) for p, s in zip(params, states, strict=True)]
     names = scalar_fields(rule)
     pairs = zip(params, states, strict=True)
     kinds = [(p.dtype, p.device, *map(float, map(state.__getitem__, names))) for p, state in pairs]
     if len({*kinds}) == 1:
-        return [Bucket(rule, letters, params, states, sampled=sampled)]
+        return [Bucket(rule, rule_args, params, states, sampled=sampled)]
     alike: dict[Any, list[int]] = {}
     for i, kind in enumerate(kinds):
         alike.setdefault(kind, []).append(i)
     return [
-        Bucket(rule, letters, [params[i] for i in members], [states[i] for i in members], sampled=sampled)
+        Bucket(rule, rule_args, [params[i] for i in members], [states[i] for i in members], sampled=sampled)
         for members in alike.values()
     ]

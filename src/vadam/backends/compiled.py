@@ -19,9 +19,9 @@ class Compiled(Plain):
 
     def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
         """Compute one part of a bucket with numbers as one vector: what changes between steps is not a constant of the code."""
-        rule, vectors, scalars, letters, argument = arguments
-        tensors = {name: x for name, x in letters.items() if isinstance(x, Tensor)}
-        numbers = {name: float(x) for name, x in letters.items() if name not in tensors}
+        rule, vectors, scalars, rule_args, argument = arguments
+        tensors = {name: x for name, x in rule_args.items() if isinstance(x, Tensor)}
+        numbers = {name: float(x) for name, x in rule_args.items() if name not in tensors}
         sign = [argument] if isinstance(argument, float) else []
         values = torch.tensor([*scalars.values(), *numbers.values(), *sign], dtype=torch.float64, device="cpu")
         run = _compiled(function, rule, tuple(scalars), tuple(numbers), next(iter(vectors.values())).dtype)
@@ -34,14 +34,14 @@ def _compiled(
     function: Callable[..., Values],
     rule: ModuleType,
     scalars: tuple[str, ...],
-    letters: tuple[str, ...],
+    rule_args: tuple[str, ...],
     dtype: torch.dtype,
 ) -> Callable[..., Values]:
     def run(vectors: Any, values: Tensor, tensors: dict[str, Tensor], argument: Tensor | None) -> Values:
-        known = {name: values[i] for i, name in enumerate((*scalars, *letters))}
+        known = {name: values[i] for i, name in enumerate((*scalars, *rule_args))}
         named = {name: known[name] for name in scalars}
         last = values[-1] if len(values) > len(known) else argument
-        return function(rule, vectors, named, {name: known[name] for name in letters} | tensors, last)
+        return function(rule, vectors, named, {name: known[name] for name in rule_args} | tensors, last)
 
     run.__name__ = function.__name__
     subject, consequence = "the optimizer's arithmetic", "so its steps are slower"

@@ -18,7 +18,7 @@ from llvmlite import ir
 from vadam.backends import threads
 from vadam.backends.llvm import DOUBLE, LONG, POINTER, REAL, Function, Library, NotArithmetic, Value
 from vadam.backends.native_noise import emit_noise
-from vadam.rules.binding import letters_of, precision_fields, scalar_fields, scope, state_of, vector_fields
+from vadam.rules.binding import arg_names, precision_fields, scalar_fields, scope, state_of, vector_fields
 
 TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
 
@@ -85,24 +85,24 @@ def noise(rule: ModuleType) -> Kernel:
 @cache
 def update(rule: ModuleType, *, has_curvature: bool, in_place: bool) -> Kernel:
     """State ← rule.update(state, ĝ, ĥ), where μ lies in the parameters or beside them; ĥ is given, with a factor, or ĝ∘ĝ."""
-    scalars, letters = scalar_fields(rule), letters_of(rule.update)
+    scalars, rule_args = scalar_fields(rule), arg_names(rule.update)
 
     def new_state(values: Values, numbers: Sequence[Value]) -> Any:
         g = values["g"]
         h = values["h"] * numbers[-1] if has_curvature else g * g
-        named = dict(zip([*scalars, *letters], numbers, strict=False))
+        named = dict(zip([*scalars, *rule_args], numbers, strict=False))
         vectors = {name: values[name] for name in vector_fields(rule)}
         state = rule.State(
             mu=values["theta" if in_place else "mu"], **vectors, **{name: named[name] for name in scalars}
         )
-        return rule.update(state, g, h, **{name: named[name] for name in letters})
+        return rule.update(state, g, h, **{name: named[name] for name in rule_args})
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
         new = new_state(values, numbers)
         return {"theta": new.mu, **{name: getattr(new, name) for name in vector_fields(rule)}}
 
     arrays = ["theta", *([] if in_place else ["mu"]), "g", *(["h"] if has_curvature else []), *vector_fields(rule)]
-    count = len(scalars) + len(letters) + has_curvature
+    count = len(scalars) + len(rule_args) + has_curvature
     module = ir.Module(name="update")
     _emit_loop(module, arrays, count, compute)
     if scalars:
@@ -140,7 +140,7 @@ def is_arithmetic(rule: ModuleType) -> bool:
     state = rule.State(**{name: number if name in scalar_fields(rule) else weight for name in rule.State._fields})
     try:
         for f, operands in ((rule.precision, (state,)), (rule.update, (state, weight, weight))):
-            f(*operands, **dict.fromkeys(letters_of(f), number))
+            f(*operands, **dict.fromkeys(arg_names(f), number))
     except (NotArithmetic, TypeError):  # a TypeError comes from abs(), comparisons and methods of Tensor
         return False
     return True
@@ -148,16 +148,16 @@ def is_arithmetic(rule: ModuleType) -> bool:
 
 def _precision(rule: ModuleType, values: Values, numbers: Sequence[Value]) -> tuple[Value, Value]:
     """Return the precision of a sample and its sign; the last two numbers are the extra precision and the sign."""
-    letters = letters_of(rule.precision)
+    rule_args = arg_names(rule.precision)
     *named, extra, sign = numbers
-    known = dict(zip([*scalar_fields(rule), *letters], named, strict=True))
+    known = dict(zip([*scalar_fields(rule), *rule_args], named, strict=True))
     known |= {name: values[name] for name in precision_fields(rule)}
-    return rule.precision(state_of(rule, known, {}), **{name: known[name] for name in letters}) + extra, sign
+    return rule.precision(state_of(rule, known, {}), **{name: known[name] for name in rule_args}) + extra, sign
 
 
 def _noise_kernel(rule: ModuleType, arrays: Sequence[str], compute: Compute) -> Kernel:
     module = ir.Module(name="noise")
-    count = len(scalar_fields(rule)) + len(letters_of(rule.precision)) + 2
+    count = len(scalar_fields(rule)) + len(arg_names(rule.precision)) + 2
     _emit_loop(module, [*arrays, *precision_fields(rule)], count, compute, noise=emit_noise(module))
     return Kernel(Library(module))
 

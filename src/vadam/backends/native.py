@@ -26,7 +26,7 @@ from vadam.backends.kernels import TILE, Kernel
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Grads, Plain, PlainDraw
 from vadam.backends.shards import PLAIN, local, sharded_like
-from vadam.rules.binding import letters_of, precision_fields, vector_fields
+from vadam.rules.binding import arg_names, precision_fields, vector_fields
 
 PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
 
@@ -211,7 +211,7 @@ class NativeDraw:
                 table.add([state[name] for bucket in alike for state in bucket.states])
             for bucket in alike:
                 numbers = _numbers(bucket, bucket.rule.precision)
-                table.add_numbers([*numbers, bucket.letters["sampling_precision"], sign], len(bucket.params))
+                table.add_numbers([*numbers, bucket.rule_args["sampling_precision"], sign], len(bucket.params))
             table.run(kernel(alike[0].rule), seed=self._noise.seed)
             first += len(params)
 
@@ -381,9 +381,9 @@ def _by_kernel(buckets: list[Bucket], *kinds: Grads) -> list[list[Bucket]]:
 
 
 def _numbers(bucket: Bucket, function: Any) -> list[float]:
-    """Return the scalars of the state and the letters that a function of the rule takes, as a kernel expects them."""
-    letters = bucket.letters
-    return [*bucket.scalars().values(), *[float(letters[name]) for name in letters_of(function)]]
+    """Return the scalars of the state and the arguments that a function of the rule takes, as a kernel expects them."""
+    rule_args = bucket.rule_args
+    return [*bucket.scalars().values(), *[float(rule_args[name]) for name in arg_names(function)]]
 
 
 def _empty_like(params: Sequence[Tensor]) -> list[Tensor]:

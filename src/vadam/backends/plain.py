@@ -22,7 +22,7 @@ from torch import Tensor
 from vadam.backends.bucket import Bucket
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.shards import whole
-from vadam.rules.binding import Letters, call, precision_fields, scope, state_of, vector_fields
+from vadam.rules.binding import RuleArgs, call, precision_fields, scope, state_of, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
 
@@ -32,21 +32,21 @@ Scalars = dict[str, Any]
 Values = tuple[list[Tensor], Scalars]
 
 
-def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, sign: float) -> Values:
+def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, sign: float) -> Values:
     """Return θ = μ ± ε/√(precision + extra)."""
     state, mu = state_of(rule, vectors, scalars), vectors["mu"]
     eps = vectors["eps"] if isinstance(sign, float) and sign == 1 else sign * vectors["eps"]
     if hasattr(rule, "deviation"):
-        return [mu + call(rule.deviation, state, eps, letters=letters)], {}
-    return [torch.addcmul(mu, eps, sampling_precision(rule, state, letters).rsqrt())], {}
+        return [mu + call(rule.deviation, state, eps, rule_args=rule_args)], {}
+    return [torch.addcmul(mu, eps, sampling_precision(rule, state, rule_args).rsqrt())], {}
 
 
-def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Letters, accept: Tensor | None) -> Values:
+def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, accept: Tensor | None) -> Values:
     """Return the new mean and state; where ``accept`` is False, the old ones. No ĥ stands for ĝ∘ĝ."""
     fields = [name for name in rule.State._fields if name not in scalars]
     old = [vectors[name] for name in fields]
     g, h = vectors["g"], vectors.get("h")
-    new = call(rule.update, state_of(rule, vectors, scalars), g, g * g if h is None else h, letters=letters)
+    new = call(rule.update, state_of(rule, vectors, scalars), g, g * g if h is None else h, rule_args=rule_args)
     values = [getattr(new, name) for name in fields]
     if accept is not None and scope(rule) == "weight":
         values = list(torch.where(accept, torch.cat(values), torch.cat(old)).split(g.numel()))
@@ -55,9 +55,9 @@ def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, letters: Lette
     return values, {name: getattr(new, name) for name in scalars}
 
 
-def sampling_precision(rule: ModuleType, state: Any, letters: Letters) -> Tensor:
+def sampling_precision(rule: ModuleType, state: Any, rule_args: RuleArgs) -> Tensor:
     """Return the precision of the sampled weights: that of the posterior, and the extra one for sampling only."""
-    precision, extra = call(rule.precision, state, letters=letters), letters["sampling_precision"]
+    precision, extra = call(rule.precision, state, rule_args=rule_args), rule_args["sampling_precision"]
     return precision if isinstance(extra, float) and not extra else precision + extra
 
 
@@ -125,7 +125,7 @@ class Plain:
     def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
         state = state_of(bucket.rule, self.precision_vectors(bucket), bucket.scalars())
-        return call(bucket.rule.precision, state, letters=bucket.letters)
+        return call(bucket.rule.precision, state, rule_args=bucket.rule_args)
 
     def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
         """Gather the vectors that the precision depends on; further lists of tensors come under their numbers."""
@@ -155,7 +155,7 @@ class Plain:
 
         def evaluate(parts: Vectors) -> Values:
             noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
-            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), bucket.letters, argument)
+            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), bucket.rule_args, argument)
 
         size = bucket.size
         if bucket.device.type != "cpu" or scope(bucket.rule) != "weight" or size <= CHUNK:
@@ -268,7 +268,7 @@ class PlainDraw:
         held, further = vectors["mu"], [vectors.pop(str(k)) for k in range(len(slots))]
         deviation = self._samples[i] - held if self._samples else held - self._mean(i)
         state = state_of(bucket.rule, vectors, bucket.scalars())
-        return [deviation, sampling_precision(bucket.rule, state, bucket.letters), *further]
+        return [deviation, sampling_precision(bucket.rule, state, bucket.rule_args), *further]
 
     def _mean(self, i: int) -> Tensor:
         """Return the mean of a bucket that holds the sample, drawing the noise again if it was not kept."""

@@ -9,7 +9,7 @@ import torch
 from torch.optim import Optimizer
 
 from vadam.optim import checks
-from vadam.rules.binding import Letters, scalar_fields, scope
+from vadam.rules.binding import RuleArgs, scalar_fields, scope
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -30,7 +30,7 @@ class Resumable(Optimizer):
         _weights: WeightState
 
         def _check(self, group: dict[str, Any]) -> None: ...
-        def _rule_and_letters(self, group: dict[str, Any]) -> tuple[ModuleType, Letters]: ...
+        def _rule_and_args(self, group: dict[str, Any]) -> tuple[ModuleType, RuleArgs]: ...
         def _start_afresh(self) -> None: ...
         def _reset_step(self) -> None: ...
         def _heal(self) -> None: ...
@@ -104,7 +104,7 @@ class Resumable(Optimizer):
         """Undo torch's cast of the state to the dtype of half-precision parameters; scalars are numbers of the host."""
         indices = chain.from_iterable(group["params"] for group in saved["param_groups"])
         for group in self.param_groups:
-            rule, _ = self._rule_and_letters(group)
+            rule, _ = self._rule_and_args(group)
             for p in group["params"]:
                 values = saved["state"].get(next(indices), {})
                 for name, value in values.items():
@@ -121,7 +121,7 @@ class Resumable(Optimizer):
         if len(groups) != len(self.param_groups):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
-            rule, _ = self._rule_and_letters({**self.defaults, **ours, **theirs})
+            rule, _ = self._rule_and_args({**self.defaults, **ours, **theirs})
             wanted = set(rule.State._fields[1:])
             for index, p in zip(theirs["params"], ours["params"], strict=False):
                 saved = state_dict["state"].get(index, {})

@@ -15,7 +15,7 @@ from vadam.optim.estimate import Norms
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Grads
 from vadam.rules import arguments
-from vadam.rules.binding import Letters, call, scope
+from vadam.rules.binding import RuleArgs, call, scope
 
 Group = dict[str, Any]
 
@@ -37,13 +37,13 @@ class RuleOptimizer(Resumable):
         """Refuse a parameter group with wrong arguments; fill in those that default to others."""
         arguments.check(self.rule.ARGUMENTS, group)
 
-    def _rule_and_letters(self, group: Group) -> tuple[ModuleType, Letters]:
+    def _rule_and_args(self, group: Group) -> tuple[ModuleType, RuleArgs]:
         if group["deterministic"] and not self.supports_deterministic:
             lam = group["prior_precision"]
             adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": lam}
-            return rules.vadam, rules.vadam.letters({**group, **adam})
+            return rules.vadam, rules.vadam.rule_args({**group, **adam})
         rule = self.rule_of(group)
-        return rule, {**rule.letters(group), "sampling_precision": group.get("sampling_precision", 0.0)}
+        return rule, {**rule.rule_args(group), "sampling_precision": group.get("sampling_precision", 0.0)}
 
     # The parameters ----------------------------------------------------------------------------------------------------------
 
@@ -66,40 +66,40 @@ class RuleOptimizer(Resumable):
         for group in self.param_groups:
             if sampled and group["deterministic"]:
                 continue
-            rule, letters = self._rule_and_letters(group)
+            rule, rule_args = self._rule_and_args(group)
             members = [p for p in group["params"] if (p.requires_grad if everything else p in wanted)]
             if scope(rule) == "model":
                 sees_model = True
             elif members:
-                states = self._states_of(members, rule, letters)
-                buckets += make_buckets(rule, letters, members, states, sampled=not group["deterministic"])
+                states = self._states_of(members, rule, rule_args)
+                buckets += make_buckets(rule, rule_args, members, states, sampled=not group["deterministic"])
         return buckets + self._model_bucket({*self._sampled()} if everything else wanted) if sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
         """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
-        found = [(p, *self._rule_and_letters(group)) for group, p in self._grouped() if p in wanted]
-        found = [(p, rule, letters) for p, rule, letters in found if scope(rule) == "model"]
+        found = [(p, *self._rule_and_args(group)) for group, p in self._grouped() if p in wanted]
+        found = [(p, rule, rule_args) for p, rule, rule_args in found if scope(rule) == "model"]
         if not found:
             return []
-        first, rule, letters = found[0]
+        first, rule, rule_args = found[0]
         joint = {}
-        for name, value in letters.items():
+        for name, value in rule_args.items():
             values = [(p, other[name]) for p, _, other in found]
             same = all(other == value for _, other in values)
             joint[name] = value if same else torch.cat([torch.full_like(p, x).flatten() for p, x in values])
         if any(name not in self.state[first] for name in rule.State._fields[1:]):
             with torch.inference_mode(False):
                 mu = torch.cat([p.detach().flatten() for p, _, _ in found])
-                self.state[first].update(call(rule.init, mu, letters=joint)._asdict())
+                self.state[first].update(call(rule.init, mu, rule_args=joint)._asdict())
             del self.state[first]["mu"]
         return [Bucket(rule, joint, [p for p, _, _ in found], [self.state[p] for p, _, _ in found])]
 
-    def _states_of(self, params: list[Tensor], rule: ModuleType, letters: Letters) -> list[dict[str, Any]]:
+    def _states_of(self, params: list[Tensor], rule: ModuleType, rule_args: RuleArgs) -> list[dict[str, Any]]:
         """Return the rule's state of each parameter; make it at its first use."""
         states, fields = [self.state[p] for p in params], rule.State._fields[1:]
         for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
             with torch.inference_mode(False):  # the state outlives a posterior asked for in inference mode
-                fresh = call(rule.init, params[i].detach().to(storage_dtype(params[i])).clone(), letters=letters)
+                fresh = call(rule.init, params[i].detach().to(storage_dtype(params[i])).clone(), rule_args=rule_args)
             for name in fields:
                 states[i].setdefault(name, getattr(fresh, name))
         return states

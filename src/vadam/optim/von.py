@@ -25,7 +25,7 @@ from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Grads, Owner, Sample
 from vadam.optim.second_order import SecondOrder
 from vadam.rules.arguments import Argument
-from vadam.rules.binding import Letters, call
+from vadam.rules.binding import RuleArgs, call
 
 
 class VON(SecondOrder, Reparameterised, NewtonOptimizer):
@@ -112,9 +112,9 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
         if self.curvature == "score" and group["deterministic"]:
             raise ValueError("curvature='score' takes no gradient, so a deterministic group would never be trained")
 
-    def _rule_and_letters(self, group: Group) -> tuple[ModuleType, Letters]:
-        rule, letters = super()._rule_and_letters(group)
-        return rule, {**letters, "beta": letters["beta"] * self._shortened} if "beta" in letters else letters
+    def _rule_and_args(self, group: Group) -> tuple[ModuleType, RuleArgs]:
+        rule, rule_args = super()._rule_and_args(group)
+        return rule, {**rule_args, "beta": rule_args["beta"] * self._shortened} if "beta" in rule_args else rule_args
 
     # Where ĥ comes from ------------------------------------------------------------------------------------------------------
 
@@ -184,9 +184,9 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
                 continue
             (s,) = bucket.gather(bucket.field("s"))
             found = curvature_vector(bucket, h, scale)
-            beta = bucket.letters["beta"]
-            letters = {**bucket.letters, "delta": self.backtrack}
-            feasible = call(rules.von.feasible_beta, s, found, letters=letters) / beta
+            beta = bucket.rule_args["beta"]
+            rule_args = {**bucket.rule_args, "delta": self.backtrack}
+            feasible = call(rules.von.feasible_beta, s, found, rule_args=rule_args) / beta
             if is_sharded(bucket.params[0]):  # one β for all shards
                 dist.all_reduce(feasible, dist.ReduceOp.MIN, group=bucket.params[0].device_mesh.get_group())  # type: ignore[attr-defined]
             fraction = feasible if fraction is None else torch.minimum(fraction, feasible.to(fraction))

@@ -4,7 +4,7 @@ A rule is pure and elementwise (FullVON aside): no random numbers, no autograd, 
 numbers that broadcast against the mean, so the same function serves one tensor, a float64 test, and a stack ``[E, ...]`` of E
 networks whose rates, prior precisions and data sizes have shape ``[E, 1, ...]``.
 
-The letters are the paper's: ``mu`` the mean, ``g`` the minibatch gradient ĝ of the mean negative log-likelihood at a sample of the
+The symbols are the paper's: ``mu`` the mean, ``g`` the minibatch gradient ĝ of the mean negative log-likelihood at a sample of the
 weights, ``h`` the curvature ĥ, ``N`` the number of data, ``lam`` the prior precision λ (λ̃ = λ/N), ``tau`` the knob between inference
 (1) and optimisation (0). ``precision`` is that of the posterior q, the inverse of σ².
 """

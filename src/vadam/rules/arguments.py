@@ -88,7 +88,7 @@ def defaults(arguments: Sequence[Argument]) -> dict[str, Any]:
     return {argument.name: argument.default for argument in arguments if argument.default is not REQUIRED}
 
 
-def data_letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return what every rule with a prior takes: N, λ, and the precision at the start."""
     return {"N": values["num_data"], "lam": values["prior_precision"], "init_precision": values["init_precision"]}
 

@@ -1,4 +1,4 @@
-"""Call a rule's functions with the letters that each of them takes."""
+"""Call a rule's functions with the arguments that each of them takes."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any, get_type_hints
 import torch
 from torch import Tensor
 
-Letters = dict[str, Any]
+RuleArgs = dict[str, Any]
 
 
 @cache
-def letters_of(function: Callable[..., Any]) -> tuple[str, ...]:
+def arg_names(function: Callable[..., Any]) -> tuple[str, ...]:
     """Return the names of a function's keyword-only arguments."""
     return tuple(name for name, x in signature(function).parameters.items() if x.kind is Parameter.KEYWORD_ONLY)
 
 
-def call(function: Callable[..., Any], *operands: Any, letters: Letters) -> Any:
-    """Call a rule's function with those of the letters that it takes."""
-    return function(*operands, **{name: letters[name] for name in letters_of(function)})
+def call(function: Callable[..., Any], *operands: Any, rule_args: RuleArgs) -> Any:
+    """Call a rule's function with those of the arguments that it takes."""
+    return function(*operands, **{name: rule_args[name] for name in arg_names(function)})
 
 
 @cache
@@ -58,5 +58,5 @@ def precision_fields(rule: ModuleType) -> tuple[str, ...]:
             used.append(name)
             return 1.0 if name in scalar_fields(rule) else torch.ones(1, 1)
 
-    call(rule.precision, Recorder(), letters=dict.fromkeys(letters_of(rule.precision), 1.0))
+    call(rule.precision, Recorder(), rule_args=dict.fromkeys(arg_names(rule.precision), 1.0))
     return tuple(name for name in rule.State._fields if name in used and name not in scalar_fields(rule))

@@ -19,9 +19,9 @@ SCOPE = "model"
 ARGUMENTS = (LR._replace(default=0.1), BETA._replace(default=0.9), NUM_DATA, PRIOR_PRECISION, INIT_PRECISION)
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
-    return {**arguments.data_letters(values), "alpha": values["lr"], "beta": 1 - values["beta"]}
+    return {**arguments.data_args(values), "alpha": values["lr"], "beta": 1 - values["beta"]}
 
 
 class State(NamedTuple):

@@ -29,7 +29,7 @@ ARGUMENTS = (
 )
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     N, lam, s0 = values["num_data"], values["prior_precision"], values["hess_init"]
     beta1, beta2 = values["betas"]

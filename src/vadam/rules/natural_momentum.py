@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import ARGUMENTS, Scalar, letters, ratio
+from vadam.rules.von import ARGUMENTS, Scalar, ratio, rule_args
 
-__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
 
 
 class State(NamedTuple):

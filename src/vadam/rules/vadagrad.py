@@ -16,7 +16,7 @@ from torch import Tensor
 from vadam.rules.arguments import LR, NUM_DATA, REQUIRED, Argument
 from vadam.rules.von import Scalar, State
 
-__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
 
 ARGUMENTS = (
     LR._replace(default=1e-2),
@@ -28,7 +28,7 @@ ARGUMENTS = (
 )
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     start = values["init_precision"]
     return {"alpha": values["lr"], "beta": values["beta"], "N": values["num_data"], "init_precision": start}

@@ -26,11 +26,11 @@ from vadam.rules.von import Scalar, ratio
 ARGUMENTS = (LR, BETAS, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU, SAMPLING_PRECISION)
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     gamma1, gamma2 = values["betas"]
     rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "tau": values["tau"]}
-    return {**arguments.data_letters(values), **rates}
+    return {**arguments.data_args(values), **rates}
 
 
 class State(NamedTuple):

@@ -6,6 +6,6 @@
 The equations are VON's; what differs is where ĥ comes from, and ĥ ≥ 0 keeps the variance positive without back-tracking.
 """
 
-from vadam.rules.von import ARGUMENTS, State, init, letters, precision, update
+from vadam.rules.von import ARGUMENTS, State, init, precision, rule_args, update
 
-__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]

@@ -34,10 +34,10 @@ TINY = 1e-19
 ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, MOMENTUM, DAMPING, AUGMENTATION, TAU)
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     return {
-        **arguments.data_letters(values),
+        **arguments.data_args(values),
         "N": values["num_data"] * values["augmentation"],
         "alpha": values["lr"],
         "beta": 1 - values["beta"],

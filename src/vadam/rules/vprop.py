@@ -14,15 +14,15 @@ from vadam.rules import arguments
 from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, TAU
 from vadam.rules.von import Scalar, State, init, precision, ratio
 
-__all__ = ["ARGUMENTS", "State", "init", "letters", "precision", "update"]
+__all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
 
 ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU)
 
 
-def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     return {
-        **arguments.data_letters(values),
+        **arguments.data_args(values),
         "alpha": values["lr"],
         "beta": 1 - values["beta"],
         "tau": values["tau"],

@@ -27,7 +27,7 @@ def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State
     return State(*vadam.init(mu, init_precision=init_precision, N=N, lam=lam)[:4], 0.0)
 
 
-def update(state: State, g: Tensor, h: Tensor, *, gamma1: Scalar, gamma2: Scalar, **letters: Scalar) -> State:
+def update(state: State, g: Tensor, h: Tensor, *, gamma1: Scalar, gamma2: Scalar, **rule_args: Scalar) -> State:
     mu, m, s, s0, t = state
     powers = vadam.State(mu, m, s, s0, gamma1**t, gamma2**t)
-    return State(*vadam.update(powers, g, h, gamma1=gamma1, gamma2=gamma2, **letters)[:4], t + 1)
+    return State(*vadam.update(powers, g, h, gamma1=gamma1, gamma2=gamma2, **rule_args)[:4], t + 1)

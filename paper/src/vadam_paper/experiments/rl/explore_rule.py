@@ -60,7 +60,7 @@ class _Explore:
     ARGUMENTS: ClassVar = ARGUMENTS
 
     @staticmethod
-    def letters(values: Mapping[str, Any]) -> dict[str, Any]:
+    def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
         """Return the arguments under the names of the equations."""
         return {
             "alpha": values["lr"],
