@@ -211,15 +211,24 @@ def test_explore_keeps_the_variance_positive() -> None:
 def test_first_all_trials_of_the_first_stretch() -> None:
     config = EXPERIMENT.config("early", "authors")
     order = list(EXPERIMENT.cells(config))
-    assert len(order) == 6 * 5 * 2
+    assert len(order) == len(set(order)) == (6 * 5 + 2 * 6 + 2 * 9) * 2
+    assert {cells.parsed(key)[2] for key in order[:60]} == {100_000}
     assert {cells.parsed(key)[2] for key in order[:30]} == {100_000}
     assert [cells.parsed(key)[1] for key in order[:8]] == [0] * 4 + [1] * 4
     assert {cells.parsed(key)[0] for key in order[:20]} == {"vadam", "vadagrad", "adam-plain", "sgd-plain"}
+    assert {cells.parsed(key)[0] for key in order[30:42]} == {"vadam", "adam-plain"}
+    assert {cells.parsed(key)[1] for key in order[30:42]} == {5, 6, 7, 8, 9, 10}
+
+
+def test_more_trials_extend_a_recorded_run() -> None:
+    config = EXPERIMENT.config("early", "authors")
+    assert replace(config, trials_of={}).fingerprint == config.fingerprint != replace(config, trials=6).fingerprint
 
 
 def test_presets_are_the_announced_ones() -> None:
     early, paper, quick = (EXPERIMENT.config(preset, "text") for preset in ("early", "paper", "quick"))
     assert (len(early.methods), early.trials, early.stretches[-1]) == (6, 5, 200_000)
+    assert early.trials_of == {"vadam": 11, "adam-plain": 11, "vadagrad": 14, "sgd-plain": 14}
     assert (len(paper.methods), paper.trials, paper.stretches[-1]) == (6, 5, 3_000_000)
     assert (quick.methods, quick.trials, quick.stretches) == (("vadam", "adam-plain", "sgd-plain"), 2, (30_000,))
     assert (early.test_episodes, early.block, early.hidden, early.batch_size) == (20, 10_000, (400, 300), 64)

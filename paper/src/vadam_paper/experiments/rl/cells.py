@@ -10,15 +10,21 @@ from vadam_paper.experiments.work import Work
 
 
 def cells(config: Config) -> dict[str, float]:
-    """In the order that shows most early: seed by seed over the methods that explore by the family or not at all."""
+    """Return the cells with their costs, in the order that shows most early.
+
+    Trials that every method has come first, seed by seed: those of the methods that explore by the family or not at all, then the
+    others. Then come the trials that only some methods have, those first that need fewest.
+    """
     first = [m for m in FIRST if m in config.methods]
     then = [m for m in config.methods if m not in FIRST]
+    order = [(method, number) for group in (first, then) for number in range(config.trials) for method in group]
+    for count in sorted(set(config.trials_of.values())):
+        more = [method for method in config.methods if config.trials_of.get(method) == count]
+        order += [(method, number) for number in range(config.trials, count) for method in more]
     return {
         key(method, number, end): length / 1000
         for end, length in lengths(config.stretches).items()
-        for group in (first, then)
-        for number in range(config.trials)
-        for method in group
+        for method, number in order
     }
 
 

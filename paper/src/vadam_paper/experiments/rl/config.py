@@ -1,7 +1,7 @@
 """Settings that the experiments in reinforcement learning share (paper App. K)."""
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from vadam_paper.experiments.config import Config as BaseConfig
 
@@ -11,9 +11,13 @@ METHODS = ("vadam", "adam-plain", "sgd-plain", "vadagrad", "adam-explore", "sgd-
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
+    EXTENT: ClassVar = ("trials_of",)
+
     environment: str
     methods: tuple[str, ...] = METHODS
     trials: int = 5
+    trials_of: dict[str, int] = field(default_factory=dict)
+    """Number of trials of the methods that have more than ``trials``."""
     stretches: tuple[int, ...]
     """A trial is recorded at each of these time steps, first all trials at the first of them, then on from there."""
     block: int = 10_000
