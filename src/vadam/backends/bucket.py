@@ -27,7 +27,11 @@ def storage_dtype(p: Tensor) -> torch.dtype:
 
 
 class Bucket:
-    """Parameters of one group and their states, the rule that trains them and its arguments."""
+    """Parameters of one group and their states, the rule that trains them and its arguments.
+
+    An argument is a number, or per weight: a list with one tensor for each parameter, in its shape. The scalars of the state must not
+    depend on an argument per weight.
+    """
 
     def __init__(
         self,
@@ -45,20 +49,38 @@ class Bucket:
         if scope(self.rule) != "weight":
             return [self]
         limit = LIMIT["cpu" if self.device.type == "cpu" else "accelerator"]
-        parts: list[Bucket] = []
-        filling, filled = None, limit
-        for p, state in zip(self.params, self.states, strict=True):
+        parts: list[list[int]] = []
+        filling: list[int] = []
+        filled = limit + 1
+        for i, p in enumerate(self.params):
             size = p.numel()
             if size > limit // 4:
-                parts.append(Bucket(self.rule, self.rule_args, [p], [state], sampled=self.sampled))
+                parts.append([i])
                 continue
-            if filling is None or filled + size > limit:
-                filling, filled = Bucket(self.rule, self.rule_args, [], [], sampled=self.sampled), 0
+            if filled + size > limit:
+                filling, filled = [], 0
                 parts.append(filling)
-            filling.params.append(p)
-            filling.states.append(state)
+            filling.append(i)
             filled += size
-        return parts
+        return [self] if len(parts) == 1 else [self.only(members) for members in parts]
+
+    def only(self, members: Sequence[int]) -> Bucket:
+        """Return a bucket with some of the parameters, given by their positions."""
+        params, states = [self.params[i] for i in members], [self.states[i] for i in members]
+        return Bucket(self.rule, args_of(self.rule_args, members), params, states, sampled=self.sampled)
+
+    @cached_property
+    def args_per_weight(self) -> tuple[str, ...]:
+        """The names of the arguments that are lists of tensors."""
+        return tuple(name for name, value in self.rule_args.items() if isinstance(value, list))
+
+    def vector_args(self) -> RuleArgs:
+        """Return the arguments of the rule; those per weight as one vector each."""
+        names = self.args_per_weight
+        if not names:
+            return self.rule_args
+        vectors = self.gather(*[self.rule_args[name] for name in names])
+        return {**self.rule_args, **dict(zip(names, vectors, strict=True))}
 
     @cached_property
     def dtype(self) -> torch.dtype:
@@ -186,21 +208,26 @@ def _in_order_of(p: Tensor, vector: Tensor, order: list[int] | None) -> Tensor:
     return vector.view([p.shape[axis] for axis in order]).permute([order.index(axis) for axis in range(p.dim())])
 
 
+def args_of(rule_args: RuleArgs, members: Sequence[int]) -> RuleArgs:
+    """Return the arguments of some parameters, given by their positions: lists of tensors are cut."""
+    if not any(isinstance(value, list) for value in rule_args.values()):
+        return rule_args
+    return {k: [v[i] for i in members] if isinstance(v, list) else v for k, v in rule_args.items()}
+
+
 def make_buckets(
     rule: ModuleType, rule_args: RuleArgs, params: list[Tensor], states: list[dict[str, Any]], *, sampled: bool
 ) -> list[Bucket]:
     """Sort the parameters of a group into buckets."""
+    whole = Bucket(rule, rule_args, params, states, sampled=sampled)
     if scope(rule) == "tensor":
-        return [Bucket(rule, rule_args, [p], [s], sampled=sampled) for p, s in zip(params, states, strict=True)]
+        return [whole.only([i]) for i in range(len(params))]
     names = scalar_fields(rule)
     pairs = zip(params, states, strict=True)
     kinds = [(p.dtype, p.device, *map(float, map(state.__getitem__, names))) for p, state in pairs]
     if len({*kinds}) == 1:
-        return [Bucket(rule, rule_args, params, states, sampled=sampled)]
+        return [whole]
     alike: dict[Any, list[int]] = {}
     for i, kind in enumerate(kinds):
         alike.setdefault(kind, []).append(i)
-    return [
-        Bucket(rule, rule_args, [params[i] for i in members], [states[i] for i in members], sampled=sampled)
-        for members in alike.values()
-    ]
+    return [whole.only(members) for members in alike.values()]

@@ -23,6 +23,8 @@ from vadam.rules.binding import arg_names, precision_fields, scalar_fields, scop
 TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
 
 Values = dict[str, Value]
+Args = tuple[str, ...]
+"""Names of the arguments that are given per weight, as arrays."""
 Compute = Callable[[Values, Sequence[Value]], Values]
 
 
@@ -54,43 +56,43 @@ class Kernel:
 
 
 @cache
-def perturb(rule: ModuleType, *, keep_mean: bool) -> Kernel:
+def perturb(rule: ModuleType, args: Args, *, keep_mean: bool) -> Kernel:
     """θ ← μ ± ε/√(precision + extra), where μ lies in the parameters; if asked to, keep μ."""
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
-        precision, sign = _precision(rule, values, numbers)
+        precision, sign = _precision(rule, args, values, numbers)
         theta = values["theta"] + sign * values["eps"] * precision.rsqrt()
         return {"theta": theta, "mean": values["theta"]} if keep_mean else {"theta": theta}
 
-    return _noise_kernel(rule, ["theta", *(["mean"] if keep_mean else [])], compute)
+    return _noise_kernel(rule, args, ["theta", *(["mean"] if keep_mean else [])], compute)
 
 
 @cache
-def products(rule: ModuleType) -> Kernel:
+def products(rule: ModuleType, args: Args) -> Kernel:
     """ĥ ← ĝ∘ε/σ."""
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
-        precision, sign = _precision(rule, values, numbers)
+        precision, sign = _precision(rule, args, values, numbers)
         return {"h": values["g"] * (sign * values["eps"]) * precision.sqrt()}
 
-    return _noise_kernel(rule, ["g", "h"], compute)
+    return _noise_kernel(rule, args, ["g", "h"], compute)
 
 
 @cache
-def noise(rule: ModuleType) -> Kernel:
+def noise(rule: ModuleType, args: Args) -> Kernel:
     """ε, with its sign."""
-    return _noise_kernel(rule, ["eps_out"], lambda values, numbers: {"eps_out": numbers[-1] * values["eps"]})
+    return _noise_kernel(rule, args, ["eps_out"], lambda values, numbers: {"eps_out": numbers[-1] * values["eps"]})
 
 
 @cache
-def update(rule: ModuleType, *, has_curvature: bool, in_place: bool) -> Kernel:
+def update(rule: ModuleType, args: Args, *, has_curvature: bool, in_place: bool) -> Kernel:
     """State ← rule.update(state, ĝ, ĥ), where μ lies in the parameters or beside them; ĥ is given, with a factor, or ĝ∘ĝ."""
     scalars, rule_args = scalar_fields(rule), arg_names(rule.update)
 
     def new_state(values: Values, numbers: Sequence[Value]) -> Any:
         g = values["g"]
         h = values["h"] * numbers[-1] if has_curvature else g * g
-        named = dict(zip([*scalars, *rule_args], numbers, strict=False))
+        named = dict(zip([*scalars, *rule_args], numbers, strict=False)) | _per_weight(args, values)
         vectors = {name: values[name] for name in vector_fields(rule)}
         state = rule.State(
             mu=values["theta" if in_place else "mu"], **vectors, **{name: named[name] for name in scalars}
@@ -102,6 +104,7 @@ def update(rule: ModuleType, *, has_curvature: bool, in_place: bool) -> Kernel:
         return {"theta": new.mu, **{name: getattr(new, name) for name in vector_fields(rule)}}
 
     arrays = ["theta", *([] if in_place else ["mu"]), "g", *(["h"] if has_curvature else []), *vector_fields(rule)]
+    arrays += map(_column, args)
     count = len(scalars) + len(rule_args) + has_curvature
     module = ir.Module(name="update")
     _emit_loop(module, arrays, count, compute)
@@ -146,19 +149,30 @@ def is_arithmetic(rule: ModuleType) -> bool:
     return True
 
 
-def _precision(rule: ModuleType, values: Values, numbers: Sequence[Value]) -> tuple[Value, Value]:
+def _column(arg: str) -> str:
+    """Return the name of the array that holds an argument per weight."""
+    return f"argument {arg}"
+
+
+def _per_weight(args: Args, values: Values) -> Values:
+    """Return the arguments that are arrays."""
+    return {name: values[_column(name)] for name in args}
+
+
+def _precision(rule: ModuleType, args: Args, values: Values, numbers: Sequence[Value]) -> tuple[Value, Value]:
     """Return the precision of a sample and its sign; the last two numbers are the extra precision and the sign."""
     rule_args = arg_names(rule.precision)
     *named, extra, sign = numbers
     known = dict(zip([*scalar_fields(rule), *rule_args], named, strict=True))
-    known |= {name: values[name] for name in precision_fields(rule)}
+    known |= {name: values[name] for name in precision_fields(rule)} | _per_weight(args, values)
     return rule.precision(state_of(rule, known, {}), **{name: known[name] for name in rule_args}) + extra, sign
 
 
-def _noise_kernel(rule: ModuleType, arrays: Sequence[str], compute: Compute) -> Kernel:
+def _noise_kernel(rule: ModuleType, args: Args, arrays: Sequence[str], compute: Compute) -> Kernel:
     module = ir.Module(name="noise")
     count = len(scalar_fields(rule)) + len(arg_names(rule.precision)) + 2
-    _emit_loop(module, [*arrays, *precision_fields(rule)], count, compute, noise=emit_noise(module))
+    arrays = [*arrays, *precision_fields(rule), *map(_column, args)]
+    _emit_loop(module, arrays, count, compute, noise=emit_noise(module))
     return Kernel(Library(module))
 
 

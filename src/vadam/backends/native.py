@@ -71,7 +71,8 @@ class Native:
         params = [p for bucket in buckets for p in bucket.params]
         rule, has_curvature = buckets[0].rule, params[0] in curvatures
         means = None if draw is None else draw.means_for(params)
-        kernel = kernels.update(rule, has_curvature=has_curvature, in_place=means is None)
+        args = _args_per_weight(buckets[0], rule.update)
+        kernel = kernels.update(rule, args, has_curvature=has_curvature, in_place=means is None)
         table = Table(params)
         table.add(params, written=True)
         if means is not None:
@@ -81,6 +82,8 @@ class Native:
             table.add([curvatures[p] for p in params])
         for name in vector_fields(rule):
             table.add([state[name] for bucket in buckets for state in bucket.states], written=True)
+        for name in args:
+            table.add([x for bucket in buckets for x in bucket.rule_args[name]])
         numbers = [_numbers(bucket, rule.update) for bucket in buckets]
         for bucket, row in zip(buckets, numbers, strict=True):
             if not has_curvature:
@@ -209,10 +212,13 @@ class NativeDraw:
                 table.add(tensors[part], written=written)
             for name in precision_fields(alike[0].rule):
                 table.add([state[name] for bucket in alike for state in bucket.states])
+            args = _args_per_weight(alike[0], alike[0].rule.precision)
+            for name in args:
+                table.add([x for bucket in alike for x in bucket.rule_args[name]])
             for bucket in alike:
                 numbers = _numbers(bucket, bucket.rule.precision)
                 table.add_numbers([*numbers, bucket.rule_args["sampling_precision"], sign], len(bucket.params))
-            table.run(kernel(alike[0].rule), seed=self._noise.seed)
+            table.run(kernel(alike[0].rule, args), seed=self._noise.seed)
             first += len(params)
 
 
@@ -375,15 +381,22 @@ def _by_kernel(buckets: list[Bucket], *kinds: Grads) -> list[list[Bucket]]:
     """Return the buckets that one call can take: of one rule, all of them with tensors of a kind or none."""
     alike: dict[tuple[Any, ...], list[Bucket]] = {}
     for bucket in buckets:
-        key = (bucket.rule, bucket.sampled, *[bucket.params[0] in kind for kind in kinds])
+        key = (bucket.rule, bucket.sampled, bucket.args_per_weight, *[bucket.params[0] in kind for kind in kinds])
         alike.setdefault(key, []).append(bucket)
     return list(alike.values())
 
 
 def _numbers(bucket: Bucket, function: Any) -> list[float]:
-    """Return the scalars of the state and the arguments that a function of the rule takes, as a kernel expects them."""
+    """Return the scalars of the state and the arguments that a function of the rule takes; 0 stands for an argument per weight."""
     rule_args = bucket.rule_args
-    return [*bucket.scalars().values(), *[float(rule_args[name]) for name in arg_names(function)]]
+    given = [rule_args[name] for name in arg_names(function)]
+    return [*bucket.scalars().values(), *[0.0 if isinstance(x, list) else float(x) for x in given]]
+
+
+def _args_per_weight(bucket: Bucket, function: Any) -> tuple[str, ...]:
+    """Return the names of those arguments of a function that are given per weight."""
+    names = bucket.args_per_weight
+    return tuple(name for name in arg_names(function) if name in names) if names else ()
 
 
 def _empty_like(params: Sequence[Tensor]) -> list[Tensor]:

@@ -125,7 +125,7 @@ class Plain:
     def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
         state = state_of(bucket.rule, self.precision_vectors(bucket), bucket.scalars())
-        return call(bucket.rule.precision, state, rule_args=bucket.rule_args)
+        return call(bucket.rule.precision, state, rule_args=bucket.vector_args())
 
     def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
         """Gather the vectors that the precision depends on; further lists of tensors come under their numbers."""
@@ -153,19 +153,22 @@ class Plain:
     ) -> Values:
         """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
 
-        def evaluate(parts: Vectors) -> Values:
+        rule_args = bucket.vector_args()
+
+        def evaluate(parts: Vectors, args: RuleArgs) -> Values:
             noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
-            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), bucket.rule_args, argument)
+            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), args, argument)
 
         size = bucket.size
         if bucket.device.type != "cpu" or scope(bucket.rule) != "weight" or size <= CHUNK:
-            return evaluate(vectors)
+            return evaluate(vectors, rule_args)
         # torch shares a chunk between two threads. What is left over is cut in halves, so that no number of threads rounds otherwise.
         rest = size - size % CHUNK
         scalars: Scalars = {}
         for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size]):
             parts = {name: x[start:end] for name, x in vectors.items()}
-            new, scalars = evaluate(parts)
+            cut = {name: rule_args[name][start:end] for name in bucket.args_per_weight}
+            new, scalars = evaluate(parts, rule_args | cut)
             torch._foreach_copy_([parts[name] for name in results], new)
         return [vectors[name] for name in results], scalars
 
@@ -268,7 +271,7 @@ class PlainDraw:
         held, further = vectors["mu"], [vectors.pop(str(k)) for k in range(len(slots))]
         deviation = self._samples[i] - held if self._samples else held - self._mean(i)
         state = state_of(bucket.rule, vectors, bucket.scalars())
-        return [deviation, sampling_precision(bucket.rule, state, bucket.rule_args), *further]
+        return [deviation, sampling_precision(bucket.rule, state, bucket.vector_args()), *further]
 
     def _mean(self, i: int) -> Tensor:
         """Return the mean of a bucket that holds the sample, drawing the noise again if it was not kept."""

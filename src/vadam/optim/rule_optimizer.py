@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from vadam import backends, rules
-from vadam.backends.bucket import Bucket, make_buckets, storage_dtype
+from vadam.backends.bucket import Bucket, args_of, make_buckets, storage_dtype
 from vadam.optim.estimate import Norms
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Grads
@@ -38,12 +38,18 @@ class RuleOptimizer(Resumable):
         arguments.check(self.rule.ARGUMENTS, group)
 
     def _rule_and_args(self, group: Group) -> tuple[ModuleType, RuleArgs]:
+        """Return the rule of a group and its arguments: numbers, or lists with a tensor for each parameter of the group."""
         if group["deterministic"] and not self.supports_deterministic:
             lam = group["prior_precision"]
             adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": lam}
             return rules.vadam, rules.vadam.rule_args({**group, **adam})
         rule = self.rule_of(group)
         return rule, {**rule.rule_args(group), "sampling_precision": group.get("sampling_precision", 0.0)}
+
+    def _rule_and_args_of(self, p: Tensor, group: Group) -> tuple[ModuleType, RuleArgs]:
+        """Return the rule of a parameter and its arguments; those per weight are tensors in its shape."""
+        rule, rule_args = self._rule_and_args(group)
+        return rule, _of_one(rule_args, next(i for i, q in enumerate(group["params"]) if q is p))
 
     # The parameters ----------------------------------------------------------------------------------------------------------
 
@@ -67,17 +73,18 @@ class RuleOptimizer(Resumable):
             if sampled and group["deterministic"]:
                 continue
             rule, rule_args = self._rule_and_args(group)
-            members = [p for p in group["params"] if (p.requires_grad if everything else p in wanted)]
+            members = [i for i, p in enumerate(group["params"]) if (p.requires_grad if everything else p in wanted)]
             if scope(rule) == "model":
                 sees_model = True
             elif members:
-                states = self._states_of(members, rule, rule_args)
-                buckets += make_buckets(rule, rule_args, members, states, sampled=not group["deterministic"])
+                own, own_args = [group["params"][i] for i in members], args_of(rule_args, members)
+                states = self._states_of(own, rule, own_args)
+                buckets += make_buckets(rule, own_args, own, states, sampled=not group["deterministic"])
         return buckets + self._model_bucket({*self._sampled()} if everything else wanted) if sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
         """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
-        found = [(p, *self._rule_and_args(group)) for group, p in self._grouped() if p in wanted]
+        found = [(p, *self._rule_and_args_of(p, group)) for group, p in self._grouped() if p in wanted]
         found = [(p, rule, rule_args) for p, rule, rule_args in found if scope(rule) == "model"]
         if not found:
             return []
@@ -85,8 +92,8 @@ class RuleOptimizer(Resumable):
         joint = {}
         for name, value in rule_args.items():
             values = [(p, other[name]) for p, _, other in found]
-            same = all(other == value for _, other in values)
-            joint[name] = value if same else torch.cat([torch.full_like(p, x).flatten() for p, x in values])
+            same = not isinstance(value, Tensor) and all(other == value for _, other in values)
+            joint[name] = value if same else torch.cat([(torch.zeros_like(p) + x).flatten() for p, x in values])
         if any(name not in self.state[first] for name in rule.State._fields[1:]):
             with torch.inference_mode(False):
                 mu = torch.cat([p.detach().flatten() for p, _, _ in found])
@@ -99,7 +106,8 @@ class RuleOptimizer(Resumable):
         states, fields = [self.state[p] for p in params], rule.State._fields[1:]
         for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
             with torch.inference_mode(False):  # the state outlives a posterior asked for in inference mode
-                fresh = call(rule.init, params[i].detach().to(storage_dtype(params[i])).clone(), rule_args=rule_args)
+                mu = params[i].detach().to(storage_dtype(params[i])).clone()
+                fresh = call(rule.init, mu, rule_args=_of_one(rule_args, i))
             for name in fields:
                 states[i].setdefault(name, getattr(fresh, name))
         return states
@@ -126,3 +134,8 @@ class RuleOptimizer(Resumable):
                 if params[kind]:
                     found[kind].append((params[kind], part))
         return [Norms(vectors) for vectors in found]
+
+
+def _of_one(rule_args: RuleArgs, i: int) -> RuleArgs:
+    """Return the arguments of one parameter, given by its position: lists of tensors become a tensor."""
+    return {name: value[i] if isinstance(value, list) else value for name, value in rule_args.items()}

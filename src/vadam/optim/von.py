@@ -185,7 +185,7 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
             (s,) = bucket.gather(bucket.field("s"))
             found = curvature_vector(bucket, h, scale)
             beta = bucket.rule_args["beta"]
-            rule_args = {**bucket.rule_args, "delta": self.backtrack}
+            rule_args = {**bucket.vector_args(), "delta": self.backtrack}
             feasible = call(rules.von.feasible_beta, s, found, rule_args=rule_args) / beta
             if is_sharded(bucket.params[0]):  # one β for all shards
                 dist.all_reduce(feasible, dist.ReduceOp.MIN, group=bucket.params[0].device_mesh.get_group())  # type: ignore[attr-defined]
