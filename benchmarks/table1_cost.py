@@ -30,7 +30,7 @@ from vadam.ensemble.suggest import next_point, random_point
 from vadam_paper import data
 from vadam_paper.experiments.uci import methods
 from vadam_paper.experiments.uci.config import SETS, Config, preset
-from vadam_paper.experiments.uci.networks import final_members, folds
+from vadam_paper.experiments.uci.split_networks import final_members, folds
 
 SPLITS = 4  # with five folds a stack of twenty
 CONFIG: Config = replace(preset("paper", "authors"), splits=SPLITS)

@@ -16,7 +16,7 @@ LAYERS = [
     {"prediction"},
     {"forward"},
     {"backends", "curvature", "metrics", "persist", "schedules"},
-    {"rules", "gaussian", "likelihoods", "counter", "compiling", "plotting", "atomic", "data"},
+    {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "plotting", "atomic", "data"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 

@@ -11,10 +11,10 @@ import typer
 from typer.testing import CliRunner, Result
 
 import vadam
-from vadam.cli import frame, modelling, plugins
+from vadam.cli import dataframe, modelling, plugins
 from vadam.cli.app import app
+from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
-from vadam.cli.speech import CommandError
 
 
 def call(*arguments: object) -> Result:
@@ -161,10 +161,10 @@ def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
 
 def test_words_become_columns_and_the_names_say_how() -> None:
     table = pd.DataFrame({"a": [1, 2], "w": ["x", "y=z"]})
-    made = frame.features(table)
+    made = dataframe.features(table)
     assert list(made.columns) == ["a", "w=x", "w=y=z"]
     assert made.to_numpy().tolist() == [[1, 1, 0], [2, 0, 1]]
-    other = frame.features_like(pd.DataFrame({"w": ["new", "x"], "a": [5, 6], "more": [0, 0]}), list(made.columns))
+    other = dataframe.features_like(pd.DataFrame({"w": ["new", "x"], "a": [5, 6], "more": [0, 0]}), list(made.columns))
     assert other.to_numpy().tolist() == [[5, 0, 0], [6, 1, 0]]
 
 
@@ -178,14 +178,14 @@ def test_words_become_columns_and_the_names_say_how() -> None:
 )
 def test_columns_that_cannot_be_used_are_named(table: pd.DataFrame, says: str) -> None:
     with pytest.raises(CommandError, match=says):
-        frame.features(table)
+        dataframe.features(table)
 
 
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(CommandError, match="needs the column 'b'"):
-        frame.features_like(pd.DataFrame({"a": [1.0]}), ["a", "b"])
+        dataframe.features_like(pd.DataFrame({"a": [1.0]}), ["a", "b"])
     with pytest.raises(CommandError, match=r"no column 'y'\. Its columns: a"):
-        frame.target_of(pd.DataFrame({"a": [1.0]}), "y")
+        dataframe.target_of(pd.DataFrame({"a": [1.0]}), "y")
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 import vadam
 from specs import SPECS, Spec, same, snapshot
-from vadam import counter, rules
+from vadam import counter_rng, rules
 from vadam.backends import choose
 from vadam.backends.bucket import make_buckets
 from vadam.backends.noise import NoiseSource
@@ -102,7 +102,7 @@ def test_no_correlation_between_streams_whose_first_keys_are_close(shift: int) -
         k1, k2, other = (int(k) for k in torch.randint(-(2**30), 2**30, (3,), generator=generator))
         positions = torch.arange(low, high, dtype=torch.int32)
         first, second = (
-            counter.unit(counter.bits(torch.tensor(key, dtype=torch.int32), at)[0], torch.float64)
+            counter_rng.unit(counter_rng.bits(torch.tensor(key, dtype=torch.int32), at)[0], torch.float64)
             for key, at in (((k1, k2), positions), ((k1 + shift, other), positions - shift))
         )
         correlation = float(torch.corrcoef(torch.stack([first, second]))[0, 1])
@@ -116,7 +116,7 @@ def counted(size: int, seed: int, stream: int) -> Tensor:
         length = min(TILE, size - start)
         half = (length + 1) // 2
         positions = torch.arange(start // 2, start // 2 + half, dtype=torch.int32)
-        pair = counter.gaussian_pair(counter.keys([seed], [stream])[0, 0], positions, torch.float32)
+        pair = counter_rng.gaussian_pair(counter_rng.keys([seed], [stream])[0, 0], positions, torch.float32)
         tiles.append(torch.cat(pair)[:length])
     return torch.cat(tiles) if tiles else torch.empty(0)
 

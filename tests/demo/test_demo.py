@@ -17,9 +17,10 @@ from typer.testing import CliRunner
 import vadam
 import vadam.data
 from vadam.cli.app import app
-from vadam.demo import ellipses, main, page, regression, schedule, tabular, wave, words
+from vadam.demo import ellipses, main, page, plan, regression, tabular, wave
+from vadam.demo import text as demo_text
 from vadam.demo.methods import METHODS
-from vadam.demo.schedule import Results, Size
+from vadam.demo.plan import Results, Size
 from vadam.prediction import Regression
 
 SMOKE = Size(regression=20, logistic=20)
@@ -97,9 +98,9 @@ def test_ctrl_c_keeps_what_is_done(
     def interrupt(results: Results, tell: regression.Tell) -> None:
         raise KeyboardInterrupt
 
-    planned = {job.title: job for job in schedule.jobs(SMOKE)}
+    planned = {job.title: job for job in plan.jobs(SMOKE)}
     some = [planned["a curve with a gap · Vadam"], planned["boston · noise"], planned["boston · MAP-Adam"]]
-    monkeypatch.setattr(schedule, "jobs", lambda size: [*some, schedule.Job("stop", 1.0, interrupt)])
+    monkeypatch.setattr(plan, "jobs", lambda size: [*some, plan.Job("stop", 1.0, interrupt)])
     with pytest.raises(KeyboardInterrupt):
         main(tmp_path, SMOKE)
     said = capsys.readouterr().out
@@ -107,7 +108,7 @@ def test_ctrl_c_keeps_what_is_done(
     assert "Vadam" in said
     assert "VOGN" not in said
     text = (tmp_path / "index.html").read_text()
-    assert words.STOPPED in text
+    assert demo_text.STOPPED in text
     assert re.findall(r'<section id="(\w+)"', text) == ["diff", "gap", "boston", "settings"]
     assert not json.loads((tmp_path / "demo.json").read_text())["complete"]
 
@@ -118,7 +119,7 @@ def test_ctrl_c_before_anything_writes_nothing(
     def interrupt(results: Results, tell: regression.Tell) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(schedule, "jobs", lambda size: [schedule.Job("stop", 1.0, interrupt)])
+    monkeypatch.setattr(plan, "jobs", lambda size: [plan.Job("stop", 1.0, interrupt)])
     with pytest.raises(KeyboardInterrupt):
         main(tmp_path, SMOKE)
     assert "nothing is done" in capsys.readouterr().out
@@ -127,7 +128,7 @@ def test_ctrl_c_before_anything_writes_nothing(
 
 @pytest.mark.parametrize(("side", "optimizer"), [("-", torch.optim.Adam), ("+", vadam.Vadam)])
 def test_the_three_lines_run(side: str, optimizer: type) -> None:
-    lines = [line for line in words.DIFF.splitlines() if line[:1] in ("", " ", side)]
+    lines = [line for line in demo_text.DIFF.splitlines() if line[:1] in ("", " ", side)]
     x, y = torch.randn(24, 2), torch.randn(24, 1)
     space: dict[str, Any] = {"torch": torch, "train_set": x, "loader": list(zip(x.split(8), y.split(8), strict=True))}
     space |= {"model": torch.nn.Linear(2, 1), "loss_fn": torch.nn.MSELoss(), "x_new": torch.randn(3, 2)}
@@ -136,9 +137,9 @@ def test_the_three_lines_run(side: str, optimizer: type) -> None:
     assert isinstance(space["opt"], optimizer)
     assert not torch.equal(space["model"].weight, before)
     if side == "+":
-        exec(words.PREDICTION, space)
+        exec(demo_text.PREDICTION, space)
         assert bool((space["pred"].epistemic > 0).all())
-    assert words.DIFF.count("\n+") + words.DIFF.startswith("+") + words.DIFF.count("\n-") == 3
+    assert demo_text.DIFF.count("\n+") + demo_text.DIFF.startswith("+") + demo_text.DIFF.count("\n-") == 3
 
 
 def test_no_data_in_the_gap_and_the_noise_that_was_said() -> None:
@@ -161,9 +162,9 @@ def test_the_widths_of_a_band() -> None:
     epistemic = np.where(np.abs(x) < 1.4, 3.0, np.where(np.abs(x) > 4.6, 2.0, 1.0))
     band = wave.Band(x, x, epistemic, x, x)
     assert (band.in_gap, band.among_data, band.beyond) == (3.0, 1.0, 2.0)
-    assert words.widening(band) == "in the gap and far outside"
-    assert words.widening(wave.Band(x, x, np.ones_like(x), x, x)) == "no"
-    assert words.widening(wave.Band(x, x, np.zeros_like(x), x, x)).startswith("no: it has no posterior")
+    assert demo_text.widening(band) == "in the gap and far outside"
+    assert demo_text.widening(wave.Band(x, x, np.ones_like(x), x, x)) == "no"
+    assert demo_text.widening(wave.Band(x, x, np.zeros_like(x), x, x)).startswith("no: it has no posterior")
 
 
 @pytest.mark.parametrize(("method", "steps"), [("Vadam", 1000), ("VOGN", 300)])
@@ -260,7 +261,7 @@ def test_without_the_tables_it_says_so_before_training(monkeypatch: pytest.Monke
 
 
 def test_it_does_not_need_the_paper() -> None:
-    program = "import sys; sys.modules['vadam_paper'] = None; from vadam.demo import page, schedule, screen, words"
+    program = "import sys; sys.modules['vadam_paper'] = None; from vadam.demo import console, page, plan, text"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -271,8 +272,8 @@ def test_without_matplotlib_it_says_so_before_training(monkeypatch: pytest.Monke
 
 
 def test_as_json_prints_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    planned = {job.title: job for job in schedule.jobs(SMOKE)}
-    monkeypatch.setattr(schedule, "jobs", lambda size: [planned["boston · noise"], planned["boston · MAP-Adam"]])
+    planned = {job.title: job for job in plan.jobs(SMOKE)}
+    monkeypatch.setattr(plan, "jobs", lambda size: [planned["boston · noise"], planned["boston · MAP-Adam"]])
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["page"] == str(tmp_path / "index.html")

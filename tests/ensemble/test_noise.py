@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 import torch
 
-from vadam import counter
+from vadam import counter_rng
 from vadam.ensemble import noise
 from vadam.ensemble.noise import Stream
 
@@ -63,7 +63,7 @@ def test_positions_are_uncorrelated(power):
 def test_bits_are_balanced():
     """Every bit of both hashes is set half of the time, and flips half of the time when the position grows by one."""
     key = noise.keys(range(50), range(4), Stream.WEIGHTS).flatten(0, 1)
-    for bits in counter.bits(key, torch.arange(5_000, dtype=torch.int32)):
+    for bits in counter_rng.bits(key, torch.arange(5_000, dtype=torch.int32)):
         word = bits.numpy().view(np.uint32)
         for values in (word, word[:, 1:] ^ word[:, :-1]):
             share = [((values >> np.uint32(i)) & np.uint32(1)).mean() for i in range(32)]

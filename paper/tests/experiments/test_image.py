@@ -15,6 +15,7 @@ pytest.importorskip("sklearn", reason="scikit-learn is not installed")
 from vadam.likelihoods import Categorical
 from vadam.prediction import Classes
 from vadam_paper.experiments import ExperimentError, find, runner
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.image import run, task
 from vadam_paper.experiments.image.config import METHODS, PRESETS, Config
 from vadam_paper.experiments.image.methods import GRIDS, START, Data, optimizer_of, start_left
@@ -23,7 +24,6 @@ from vadam_paper.experiments.image.scores import reliability, scores
 from vadam_paper.experiments.image.train import Plan, fit, refresh_statistics
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, Results, read_results, recorded_sets
-from vadam_paper.experiments.work import Work
 from vadam_paper.report import build
 
 EXPERIMENT = find("image")
@@ -92,7 +92,7 @@ def test_settings_are_chosen_on_images_that_were_not_trained_on(
     monkeypatch.setattr(train, "fit", fitted)
     monkeypatch.setattr(scoring, "validation_score", score)
     config = replace(SMOKE, epochs=1, trials=2)
-    run.run_cell(config, "batch-adam", Work(config, "batch-adam", tmp_path))
+    run.run_cell(config, "batch-adam", CellContext(config, "batch-adam", tmp_path))
     assert len(validated) == 2 * config.folds
     assert len(trained) == len(validated) + config.seeds
     for X, held_out in zip(trained, validated, strict=False):
@@ -121,7 +121,7 @@ def test_images_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert found.X.shape == (120, 3, 8, 8)
     assert found.classes == 4
     config = replace(config, development_share=0.2, train_share=0.2)
-    result = run.run_cell(config, "batch-vogn", Work(config, "batch-vogn", tmp_path))
+    result = run.run_cell(config, "batch-vogn", CellContext(config, "batch-vogn", tmp_path))
     assert 0 <= result["seeds"][0]["accuracy"] <= 1
 
 
@@ -395,9 +395,9 @@ def test_a_cell_goes_on_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Stopped after one of two seeds; the chosen settings are those with the larger score."""
-    monkeypatch.setattr("vadam_paper.experiments.work.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     config = replace(SMOKE, trials=2, epochs=2)
-    whole = run.run_cell(config, "batch-vadam", Work(config, "batch-vadam", tmp_path / "whole"))
+    whole = run.run_cell(config, "batch-vadam", CellContext(config, "batch-vadam", tmp_path / "whole"))
 
     class Stopped(Exception):
         pass
@@ -407,9 +407,9 @@ def test_a_cell_goes_on_from_its_checkpoint_as_if_never_stopped(
             raise Stopped
 
     with pytest.raises(Stopped):
-        run.run_cell(config, "batch-vadam", Work(config, "batch-vadam", tmp_path, report=stop))
+        run.run_cell(config, "batch-vadam", CellContext(config, "batch-vadam", tmp_path, report=stop))
     assert list((tmp_path / "checkpoints").iterdir())
-    resumed = run.run_cell(config, "batch-vadam", Work(config, "batch-vadam", tmp_path))
+    resumed = run.run_cell(config, "batch-vadam", CellContext(config, "batch-vadam", tmp_path))
     for result in (whole, resumed):
         for seed in result["seeds"]:
             seed.pop("training_cpu_seconds")

@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 from vadam_paper.experiments import Experiment, find
-from vadam_paper.experiments.evidence import difference, interval, quartiles, student
+from vadam_paper.experiments.intervals import difference, interval, quartiles, student
 from vadam_paper.experiments.ledger import Claim, Verdict, entries, judged, ledger
 from vadam_paper.experiments.results import Recorded, Results
 

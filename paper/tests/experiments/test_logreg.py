@@ -10,7 +10,7 @@ from torch.distributions import Normal, kl_divergence
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from vadam.rules import vadam
-from vadam_paper.experiments import work as work_module
+from vadam_paper.experiments import context as context_module
 from vadam_paper.experiments.config import Config
 from vadam_paper.experiments.logreg import engine, matlab_toy_vogn, matlab_vadam, matlab_vogn, methods, quality
 from vadam_paper.experiments.logreg.problem import BIAS_PRECISION, Problem, with_bias, without_bias
@@ -28,14 +28,14 @@ def problem() -> Problem:
     return without_bias(X, y, rows[:, :N], rows[:, N:], 2.0)
 
 
-def work(folder: Path, key: str = "k") -> work_module.Work:
-    return work_module.Work(CONFIG, key, folder)
+def context(folder: Path, key: str = "k") -> context_module.CellContext:
+    return context_module.CellContext(CONFIG, key, folder)
 
 
 def last(problem: Problem, method: engine.Method, folder: Path, **options: object) -> engine.Snapshot:
     start = torch.zeros(E, problem.dimension, dtype=torch.float64)
     options = {"compiled": False, "seed": 1, "key": "k"} | options
-    return engine.train(problem, method, start, work(folder), **options)[-1]  # type: ignore[arg-type]
+    return engine.train(problem, method, start, context(folder), **options)[-1]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("curvature", ["magnitude", "ggn", "hessian"])
@@ -95,17 +95,17 @@ def test_minibatches_come_from_the_members_own_rows(problem: Problem) -> None:
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(problem: Problem, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(context_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     monkeypatch.setattr(engine, "MAX_CHUNK", 8)
     method = methods.authors_vadam(methods.Rates(), M, STEPS)
     start = torch.zeros(E, D, dtype=torch.float64)
     options = {"seed": 1, "key": "k", "compiled": False, "keep_at": (5, 12)}
-    whole = engine.train(problem, method, start, work(tmp_path / "whole"), **options)
-    stopped = work(tmp_path / "stopped")
+    whole = engine.train(problem, method, start, context(tmp_path / "whole"), **options)
+    stopped = context(tmp_path / "stopped")
     stopped.report = _raise_after(0.5)
     with pytest.raises(KeyboardInterrupt):
         engine.train(problem, method, start, stopped, **options)
-    resumed = engine.train(problem, method, start, work(tmp_path / "stopped"), **options)
+    resumed = engine.train(problem, method, start, context(tmp_path / "stopped"), **options)
     assert [snapshot.step for snapshot in whole] == [8, 16, STEPS]
     for a, b in zip(whole, resumed, strict=True):
         assert a.step == b.step

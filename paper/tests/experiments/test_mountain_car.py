@@ -15,7 +15,7 @@ from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.mountain_car.run import methods
 from vadam_paper.experiments.mountain_car.table import arrived
 from vadam_paper.experiments.results import Recorded, Results, read_results
-from vadam_paper.experiments.rl.reading import trials
+from vadam_paper.experiments.rl.records import trials
 
 EXPERIMENT = find("mountain-car")
 SMALL = replace(

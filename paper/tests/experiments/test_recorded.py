@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from vadam_paper.experiments import Experiment, experiments, find
-from vadam_paper.experiments.evidence import quartiles
 from vadam_paper.experiments.image import task
 from vadam_paper.experiments.image.run import seed_result
 from vadam_paper.experiments.image.train import Plan
+from vadam_paper.experiments.intervals import quartiles
 from vadam_paper.experiments.results import Recorded, read_results
 
 ROOT = Path(__file__).parents[2] / "results"

@@ -8,7 +8,7 @@ import pytest
 
 from experiments.counting.config import Config, preset
 from vadam_paper.experiments import Experiment, ExperimentError
-from vadam_paper.experiments import work as work_module
+from vadam_paper.experiments import context as context_module
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
 
@@ -55,11 +55,11 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
 
 
 def test_a_cell_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(context_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     folder = run_folder(tmp_path, CONFIG)
-    work = work_module.Work(CONFIG, "cell-0", folder, report=_stop_after(2 / 3))
+    context = context_module.CellContext(CONFIG, "cell-0", folder, report=_stop_after(2 / 3))
     with pytest.raises(KeyboardInterrupt):
-        COUNTING.run_cell(CONFIG, "cell-0", work)
+        COUNTING.run_cell(CONFIG, "cell-0", context)
     run(COUNTING, CONFIG, tmp_path)
     run(COUNTING, CONFIG, tmp_path / "whole")
     assert results(tmp_path)["cell-0"]["first"] == 2
@@ -68,10 +68,10 @@ def test_a_cell_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_a_checkpoint_of_another_configuration_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(work_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
+    monkeypatch.setattr(context_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     other = replace(CONFIG, seed=5)
-    COUNTING.run_cell(other, "cell-0", work_module.Work(other, "cell-0", tmp_path))
-    assert work_module.Work(CONFIG, "cell-0", tmp_path).restore() is None
+    COUNTING.run_cell(other, "cell-0", context_module.CellContext(other, "cell-0", tmp_path))
+    assert context_module.CellContext(CONFIG, "cell-0", tmp_path).restore() is None
 
 
 def test_a_finished_run_keeps_its_manifest_and_no_resume_starts_afresh(tmp_path: Path) -> None:

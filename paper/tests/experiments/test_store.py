@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from vadam_paper.experiments import ExperimentError
-from vadam_paper.experiments.clock import Took
-from vadam_paper.experiments.compact import compact, dumps
+from vadam_paper.experiments.jsonify import dumps, jsonify
 from vadam_paper.experiments.store import Store, read_rows
+from vadam_paper.experiments.timing import Duration
 
-TOOK = Took(1.0, 0.5)
+TOOK = Duration(1.0, 0.5)
 
 
 def test_rows_come_back(tmp_path: Path) -> None:
@@ -80,4 +80,4 @@ def test_compact_json() -> None:
         "b": torch.tensor([1e-20, float("inf")], dtype=torch.float64),
         "c": (1, True, None, "ü"),
     }
-    assert json.loads(dumps(compact(value))) == {"a": 0.3333333, "b": [1e-20, None], "c": [1, True, None, "ü"]}
+    assert json.loads(dumps(jsonify(value))) == {"a": 0.3333333, "b": [1e-20, None], "c": [1, True, None, "ü"]}

@@ -17,20 +17,20 @@ import typer
 from scipy import stats
 from sklearn.model_selection import KFold
 
-from vadam.cli.speech import in_words
+from vadam.cli.errors import exit_on_error
 from vadam.ensemble import MLP, Member, Scaling, train
 from vadam.ensemble.members import rows_of
 from vadam_paper import data
 from vadam_paper.experiments import ExperimentError, find
-from vadam_paper.experiments.compact import compact, dumps
+from vadam_paper.experiments.context import CellContext
+from vadam_paper.experiments.jsonify import dumps, jsonify
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, Results, read_results, read_run
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.store import read_rows
-from vadam_paper.experiments.uci import comparison, convergence, examine, methods, networks, plot, table
+from vadam_paper.experiments.uci import ablation, comparison, convergence, methods, plot, split_networks, table
 from vadam_paper.experiments.uci.config import Config, preset
 from vadam_paper.experiments.uci.run import cells
-from vadam_paper.experiments.work import Work
 
 UCI = find("table1")
 SMALL = replace(
@@ -73,9 +73,9 @@ class TestNetworks:
     @needs_boston
     def test_folds_are_the_authors_and_see_no_test_row(self) -> None:
         config = preset("paper", "authors")
-        for member in networks.final_members(config, "boston", None)[:3]:
+        for member in split_networks.final_members(config, "boston", None)[:3]:
             theirs = KFold(5, shuffle=True, random_state=123).split(member.train)
-            for fold, (train_rows, test_rows) in zip(networks.folds(config, member), theirs, strict=True):
+            for fold, (train_rows, test_rows) in zip(split_networks.folds(config, member), theirs, strict=True):
                 assert set(fold.train) == set(member.train[train_rows])
                 assert set(fold.test) == set(member.train[test_rows])
                 assert not {*fold.train, *fold.test} & set(member.test)
@@ -83,19 +83,19 @@ class TestNetworks:
     @needs_boston
     def test_every_network_has_its_own_seed(self) -> None:
         config = preset("paper", "authors")
-        finals = networks.final_members(config, "boston", None)
-        seeds = [n.seed for final in finals for n in (final, *networks.folds(config, final))]
+        finals = split_networks.final_members(config, "boston", None)
+        seeds = [n.seed for final in finals for n in (final, *split_networks.folds(config, final))]
         assert len(set(seeds)) == len(seeds) == 20 * 6
 
     def test_first_weights_are_those_of_the_authors_seed(self) -> None:
         torch.manual_seed(123)
         theirs = [torch.nn.Linear(13, 50), torch.nn.Linear(50, 1)]
-        ours = networks.first_weights(preset("paper", "authors"), 13)
+        ours = split_networks.first_weights(preset("paper", "authors"), 13)
         assert ours is not None
         for layer, name in zip(theirs, ("0", "2"), strict=True):
             assert torch.equal(ours[f"{name}.weight"], layer.weight)
             assert torch.equal(ours[f"{name}.bias"], layer.bias)
-        assert networks.first_weights(preset("paper", "text"), 13) is None
+        assert split_networks.first_weights(preset("paper", "text"), 13) is None
 
     def test_settings_of_the_program(self) -> None:
         config = preset("paper", "authors")
@@ -141,7 +141,7 @@ class TestNetworks:
     def test_navals_constant_features(self) -> None:
         """Two columns hold one number each: they become zeros, and the network learns from the others."""
         config = preset("smoke", "authors")
-        members = networks.final_members(config, "naval", None)
+        members = split_networks.final_members(config, "naval", None)
         x, y = rows_of(members[0], members[0].train, likelihood="gaussian", outputs=1)
         constant = (x == x[0]).all(0)
         assert constant.sum() == 2
@@ -159,7 +159,7 @@ class TestNetworks:
         table = data.load("wine")
         rows = np.column_stack([table.X, table.y])
         assert len(np.unique(rows, axis=0)) == len(rows) - 240
-        member = networks.final_members(preset("smoke", "authors"), "wine", None)[0]
+        member = split_networks.final_members(preset("smoke", "authors"), "wine", None)[0]
         assert sorted([*member.train, *member.test]) == list(range(len(rows)))
         known = {row.tobytes() for row in rows[member.train]}
         assert sum(row.tobytes() in known for row in rows[member.test]) > 20
@@ -232,7 +232,7 @@ class TestComparison:
             for metric in comparison.METRICS:
                 scores[metric][3] = -np.inf
             scores["curve"]["rmse"] = np.where(np.arange(40) > 20, np.nan, scores["curve"]["rmse"])
-        results = Results({"authors": recorded(json.loads(dumps(compact(made))))})
+        results = Results({"authors": recorded(json.loads(dumps(jsonify(made))))})
         assert results["authors"]["bbvi-boston"]["rmse"][3] is None
         assert all(entry.evidence.verdict != Verdict.NOT_RUN for entry in entries(UCI, results))
         assert verdict(results, "uci-comparable") == Verdict.NOT_SUPPORTED
@@ -314,7 +314,7 @@ class TestClaims:
 class TestSweep:
     def test_a_changed_protocol_does_not_go_on_with_the_old_search(self, tmp_path: Path) -> None:
         changed = (SMALL, replace(SMALL, first_weights=None), replace(SMALL, hidden=20), replace(SMALL, revision=7))
-        journals = {Work(config, "vadam-boston", tmp_path).journal for config in changed}
+        journals = {CellContext(config, "vadam-boston", tmp_path).journal for config in changed}
         assert len(journals) == len(changed)
 
     @needs_boston
@@ -354,7 +354,7 @@ class TestSweep:
 
         with pytest.raises(KeyboardInterrupt):
             run(UCI, SMALL, tmp_path, progress=stop)
-        journal = Work(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
+        journal = CellContext(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
         assert len(journal.read_text().splitlines()) == 1 + SMALL.splits * (1 + rounds)
         run(UCI, SMALL, tmp_path)
         assert rows(tmp_path) == whole
@@ -382,7 +382,7 @@ class TestSweep:
     @needs_boston
     def test_no_space_left_in_a_search(self, tmp_path: Path, whole: dict[str, dict]) -> None:
         """A limit on the size of files cuts the second round short, as a full disk does; the first is kept."""
-        journal = Work(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
+        journal = CellContext(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
         with files_up_to(1_700), pytest.raises(OSError, match="File too large"):
             run(UCI, SMALL, tmp_path)
         first_round = SMALL.splits * SMALL.startup
@@ -414,7 +414,7 @@ class TestSweep:
         assert rows(tmp_path) == whole
 
     def test_no_space_left_is_told_in_words(self, capsys: pytest.CaptureFixture[str]) -> None:
-        with pytest.raises(typer.Exit), in_words(False, go_on="vadam run uci"):
+        with pytest.raises(typer.Exit), exit_on_error(False, resume_command="vadam run uci"):
             raise OSError(errno.ENOSPC, "No space left on device")
         said = " ".join(capsys.readouterr().err.split())
         assert "What is done is kept: make room and go on with: vadam run uci" in said
@@ -455,7 +455,7 @@ class TestExamine:
         recorded = read_run(run_folder(out, SMALL))
         assert recorded is not None
         for cell in ("vadam-boston", "bbvi-boston"):
-            for metric, values in examine.again(recorded, SMALL, cell).items():
+            for metric, values in ablation.again(recorded, SMALL, cell).items():
                 np.testing.assert_allclose(values, recorded[cell][metric], rtol=1e-5)
 
     @pytest.mark.parametrize(
@@ -464,7 +464,7 @@ class TestExamine:
     def test_every_change_changes_something(self, out: Path, change: str) -> None:
         recorded = read_run(run_folder(out, SMALL))
         assert recorded is not None
-        scores = examine.again(recorded, SMALL, "vadam-boston", **{change: 17})
+        scores = ablation.again(recorded, SMALL, "vadam-boston", **{change: 17})
         assert not np.allclose(scores["rmse"], recorded["vadam-boston"]["rmse"], rtol=1e-5)
 
     def test_a_cell_that_is_not_there(
@@ -472,5 +472,5 @@ class TestExamine:
     ) -> None:
         monkeypatch.setattr("sys.argv", ["examine", "vadam-boston", "--results", str(tmp_path)])
         with pytest.raises(SystemExit):
-            examine.main()
+            ablation.main()
         assert "vadam-boston is not recorded" in capsys.readouterr().err

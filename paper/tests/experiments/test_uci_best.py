@@ -15,7 +15,7 @@ from vadam_paper.experiments.results import read_results
 from vadam_paper.experiments.runner import run
 from vadam_paper.experiments.uci import best, methods
 from vadam_paper.experiments.uci.config import Best, preset
-from vadam_paper.experiments.uci.networks import at, final_members, folds
+from vadam_paper.experiments.uci.split_networks import at, final_members, folds
 
 pytestmark = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
 
@@ -84,7 +84,7 @@ def test_test_targets_do_not_touch_the_search(config: Best, tmp_path: Path, monk
             y[test] = y[test][::-1] + 7.0
         return replace(table, y=y)
 
-    monkeypatch.setattr("vadam_paper.experiments.uci.networks.data.load", spoilt)
+    monkeypatch.setattr("vadam_paper.experiments.uci.split_networks.data.load", spoilt)
     one = replace(config, splits=1)
     run(UCI, one, tmp_path / "spoilt")
     monkeypatch.undo()

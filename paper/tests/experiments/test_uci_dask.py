@@ -17,7 +17,7 @@ import pytest
 
 from vadam_paper import data
 from vadam_paper.experiments import ExperimentError, find
-from vadam_paper.experiments.cluster import _failures_in_words, workers_of
+from vadam_paper.experiments.cluster import _explain_cluster_failures, connect_workers
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.uci.config import Config, preset
 
@@ -81,7 +81,7 @@ def test_one_of_two_workers_is_killed(tmp_path: Path, cluster, monkeypatch: pyte
         client.wait_for_workers(2, timeout=SECONDS_TO_START)
     killer = threading.Thread(target=kill_at_work, args=(address, workers[0]), daemon=True)
     killer.start()
-    with workers_of(UCI, "dask", address) as count:
+    with connect_workers(UCI, "dask", address) as count:
         assert count == 2
         run(UCI, CONFIG, tmp_path / "dask-run", workers=count)
     assert workers[0].wait(timeout=10) == -signal.SIGKILL
@@ -100,7 +100,7 @@ def test_one_of_two_workers_is_killed(tmp_path: Path, cluster, monkeypatch: pyte
     ],
 )
 def test_wrong_clusters(name: str, backend: str, scheduler: str | None, message: str) -> None:
-    with pytest.raises(ExperimentError, match=message), workers_of(find(name), backend, scheduler):
+    with pytest.raises(ExperimentError, match=message), connect_workers(find(name), backend, scheduler):
         pass
 
 
@@ -129,17 +129,17 @@ class Cluster:
 )
 def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: dict[str, int], message: str) -> None:
     monkeypatch.setattr("vadam_paper.experiments.cluster._client", lambda scheduler: Cluster(**threads))
-    with pytest.raises(ExperimentError, match=message), workers_of(UCI, "dask", "tcp://a:1"):
+    with pytest.raises(ExperimentError, match=message), connect_workers(UCI, "dask", "tcp://a:1"):
         pass
 
 
 @pytest.mark.parametrize("error", [CommClosedError("lost"), OSError("Timed out: lost"), CancelledError("lost")])
 def test_a_cluster_that_fails_is_told_in_words(error: Exception) -> None:
     told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. What is done is kept")
-    with told, _failures_in_words("tcp://a:1"):
+    with told, _explain_cluster_failures("tcp://a:1"):
         raise error
 
 
 def test_a_full_disk_is_not_the_clusters() -> None:
-    with pytest.raises(OSError, match="No space left"), _failures_in_words("tcp://a:1"):
+    with pytest.raises(OSError, match="No space left"), _explain_cluster_failures("tcp://a:1"):
         raise OSError(errno.ENOSPC, "No space left on device")

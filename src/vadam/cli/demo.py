@@ -8,20 +8,19 @@ from typing import Annotated
 
 import typer
 
-from vadam.cli.speech import in_words, print_json
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
+from vadam.cli.errors import exit_on_error
+from vadam.cli.json_output import Json, print_json
 
 
 def demo(
     out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("report"), as_json: Json = False
 ) -> None:
     """Train the family on small data that needs no download, and write a page about it."""
-    with in_words(as_json):
-        from vadam.cli import outputs
+    with exit_on_error(as_json):
+        from vadam.cli import output_paths
         from vadam.demo import main
 
-        outputs.check_folder(out)
+        output_paths.check_folder(out)
         with redirect_stdout(sys.stderr) if as_json else nullcontext():
             main(out=out)
         if as_json:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from vadam import atomic
-from vadam.cli import frame
-from vadam.cli.speech import CommandError
+from vadam.cli import dataframe
+from vadam.cli.errors import CommandError
 from vadam.report.model import ClassificationJudged, Judged, RegressionJudged
 
 if TYPE_CHECKING:
@@ -29,9 +29,9 @@ def fit(
     path: Path, target: str, task: str, ignored: tuple[str, ...], holdout: float, options: dict[str, Any]
 ) -> Fitted:
     """Tunes and judges on a part of the rows, then trains on all of them with what the tuning found."""
-    table = frame.read(path)
-    y = frame.target_of(table, target)
-    X = frame.features(table.drop(columns=[target, *_known(table, ignored)]))
+    table = dataframe.read(path)
+    y = dataframe.target_of(table, target)
+    X = dataframe.features(table.drop(columns=[target, *_known(table, ignored)]))
     estimator = _estimator(_task(task, y), options)
     train, test = _split(len(X), holdout, options["random_state"])
     try:
@@ -50,7 +50,7 @@ def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
         raise CommandError(
             f"{model_path} was fitted without names of columns: fit it with vadam fit, or to a DataFrame."
         )
-    table = frame.read(path)
+    table = dataframe.read(path)
     try:
         return _predictions(model, table, level)
     except ValueError as error:
@@ -60,7 +60,7 @@ def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
 def _predictions(model: Any, table: "pd.DataFrame", level: float) -> "pd.DataFrame":
     import pandas as pd
 
-    X = frame.features_like(table, list(model.feature_names_in_))
+    X = dataframe.features_like(table, list(model.feature_names_in_))
     if hasattr(model, "classes_"):
         probabilities = model.predict_proba(X)
         columns = {"predicted": model.classes_[probabilities.argmax(1)]}

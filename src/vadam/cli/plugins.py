@@ -9,7 +9,7 @@ from importlib.metadata import EntryPoint, entry_points
 
 import typer
 
-from vadam.cli.speech import fail
+from vadam.cli.errors import fail
 
 GROUP = "vadam.commands"
 PAPER_COMMANDS = ("data", "list", "report", "reproduce", "run")

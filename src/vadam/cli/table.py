@@ -5,10 +5,9 @@ from typing import Annotated, Any
 
 import typer
 
+from vadam.cli.errors import exit_on_error
+from vadam.cli.json_output import Json, print_json
 from vadam.cli.progress import waiting
-from vadam.cli.speech import in_words, print_json
-
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 def fit(
@@ -26,14 +25,14 @@ def fit(
     as_json: Json = False,
 ) -> None:
     """Fit a Bayesian network to a table, prior and noise tuned, and judge it on rows it has not seen."""
-    with in_words(as_json), waiting(f"fitting {table.name}"):
-        from vadam.cli import modelling, outputs
+    with exit_on_error(as_json), waiting(f"fitting {table.name}"):
+        from vadam.cli import modelling, output_paths
         from vadam.report import model as page
 
-        outputs.check_file(out)
+        output_paths.check_file(out)
         where = report or out.with_suffix(".html")
-        outputs.check_file(where)
-        outputs.check_distinct(out, where)
+        output_paths.check_file(where)
+        output_paths.check_distinct(out, where)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
         fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options)
         fitted.model.save(out)
@@ -52,10 +51,10 @@ def predict(
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table: mean, standard deviation and interval, or the probability of each class."""
-    with in_words(as_json), waiting(f"predicting {table.name}"):
-        from vadam.cli import modelling, outputs
+    with exit_on_error(as_json), waiting(f"predicting {table.name}"):
+        from vadam.cli import modelling, output_paths
 
-        outputs.check_file(out)
+        output_paths.check_file(out)
         write = modelling.writer(out)
         predictions = modelling.predict(model, table, level)
         write(predictions)

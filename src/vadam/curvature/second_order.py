@@ -55,12 +55,12 @@ def _gradient(loss: Tensor, params: Sequence[Tensor]) -> list[Tensor]:
         raise ValueError(
             "the loss carries no graph: return the loss itself, not loss.item() or a detached tensor, and do not call backward()"
         )
-    with graph_errors_in_words():
+    with explain_graph_errors():
         return list(torch.autograd.grad(loss, params, create_graph=True, materialize_grads=True))
 
 
 @contextmanager
-def graph_errors_in_words() -> Iterator[None]:
+def explain_graph_errors() -> Iterator[None]:
     """Explain torch's error about a graph that ``backward()`` has freed."""
     try:
         yield

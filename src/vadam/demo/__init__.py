@@ -5,15 +5,15 @@ ellipses.py   logistic regression with two weights: posteriors on the contours o
 tabular.py    Boston and Concrete: error, log-likelihood and coverage on rows that were held out
 methods.py    the optimizers with their settings, the same for all regressions
 regression.py how a method is trained and judged: one loop for Adam and for the family
-schedule.py   what is trained in which order, and what has come out so far
-figures.py, page.py, screen.py   how it is shown
+plan.py       what is trained in which order, and what has come out so far
+figures.py, page.py, console.py   how it is shown
 """
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vadam.demo.schedule import Results, Size
+    from vadam.demo.plan import Results, Size
 
 __all__ = ["main"]
 
@@ -25,18 +25,18 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     """
     import torch
 
-    from vadam.demo import page, screen, tabular
-    from vadam.demo.schedule import Results, Size, run
+    from vadam.demo import console, page, tabular
+    from vadam.demo.plan import Results, Size, run
 
     torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())
     page.check()
     tabular.check()
     try:
-        with screen.progress() as move:
+        with console.progress() as move:
             run(results, move)
     finally:
-        screen.show(results)
+        console.show(results)
         if results.anything:
-            screen.say(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
+            console.say(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
     return results

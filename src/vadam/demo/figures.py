@@ -7,7 +7,7 @@ import torch
 
 from vadam import plotting
 from vadam.demo import ellipses, tabular, wave
-from vadam.demo.schedule import EXACT, Results
+from vadam.demo.plan import EXACT, Results
 from vadam.plotting import INK
 
 if TYPE_CHECKING:

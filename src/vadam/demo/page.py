@@ -10,8 +10,8 @@ import torch
 
 import vadam
 from vadam import atomic, plotting
-from vadam.demo import figures, words
-from vadam.demo.schedule import EXACT, Results
+from vadam.demo import figures, text
+from vadam.demo.plan import EXACT, Results
 from vadam.report import html
 from vadam.report.html import Table
 
@@ -28,18 +28,18 @@ def check() -> None:
 def write(results: Results, out: Path) -> Path:
     """Returns the path of the page."""
     sections = {
-        "diff": ("Three lines", f"{words.DIFF_BEFORE}{_code(words.DIFF)}{words.DIFF_AFTER}{_code(words.PREDICTION)}"),
+        "diff": ("Three lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}{_code(text.PREDICTION)}"),
         "gap": ("It knows what it has not seen", _gap(results, out)),
         "posterior": ("The posterior, beside the true one", _posterior(results, out)),
-        **{name: (title, _tabular(results, name, out)) for name, title in words.TABULAR.items()},
-        "settings": ("How it was done", f"{words.SETTINGS}{html.table(words.settings(results.size))}"),
+        **{name: (title, _tabular(results, name, out)) for name, title in text.TABULAR.items()},
+        "settings": ("How it was done", f"{text.SETTINGS}{html.table(text.settings(results.size))}"),
     }
     present = {key: (title, body) for key, (title, body) in sections.items() if body}
     index = out / "index.html"
     page = html.fill(
         (files(__package__) / "page.html").read_text(encoding="utf-8"),
         style=html.asset("page.css"),
-        stopped="" if results.complete else f'<p class="stopped">{words.STOPPED}</p>',
+        stopped="" if results.complete else f'<p class="stopped">{text.STOPPED}</p>',
         navigation="".join(f'<a href="#{key}">{title}</a>' for key, (title, _) in present.items()),
         sections="\n".join(
             f'<section id="{key}"><header><h2>{title}</h2></header>{body}</section>'
@@ -69,14 +69,14 @@ def _gap(results: Results, out: Path) -> str:
     panels = figures.wave_panels(results)
     drawn = "".join(_panel(f"gap-{_slug(method)}", *panel, out) for method, panel in panels.items())
     numbers = [
-        (method, f"{band.among_data:.2f}", f"{band.in_gap:.2f}", f"{band.beyond:.2f}", words.widening(band))
+        (method, f"{band.among_data:.2f}", f"{band.in_gap:.2f}", f"{band.beyond:.2f}", text.widening(band))
         for method, band in results.bands.items()
     ]
     caption = "Standard deviation of the function over the posterior, noise apart, in units of y."
     columns = ("method", "among the data", "in the gap", "far outside", "does it widen?")
     return (
-        f'{words.GAP}<div class="panels">{drawn}</div>{words.GAP_KEY}{html.table(Table(caption, columns, numbers))}'
-        f"{_scores(results, 'wave', words.GAP_SCORES)}"
+        f'{text.GAP}<div class="panels">{drawn}</div>{text.GAP_KEY}{html.table(Table(caption, columns, numbers))}'
+        f"{_scores(results, 'wave', text.GAP_SCORES)}"
     )
 
 
@@ -90,7 +90,7 @@ def _posterior(results: Results, out: Path) -> str:
     ]
     caption = f"Mean and standard deviation of the two weights, and the symmetric KL divergence from {EXACT} in nats."
     table = html.table(Table(caption, ("method", "θ₁", "θ₂", "symmetric KL"), rows))
-    return f'{words.POSTERIOR}<div class="panels wide">{panel}</div>{table}'
+    return f'{text.POSTERIOR}<div class="panels wide">{panel}</div>{table}'
 
 
 def _tabular(results: Results, name: str, out: Path) -> str:
@@ -99,7 +99,7 @@ def _tabular(results: Results, name: str, out: Path) -> str:
     shown = "Vadam" if "Vadam" in results.intervals[name] else next(iter(results.intervals[name]))
     panels = _panel(f"{name}-intervals", *figures.prediction_panel(results, name, shown), out)
     panels += _panel(f"{name}-coverage", *figures.coverage_panel(results, name), out)
-    intro, caption = words.tabular_text(name, results)
+    intro, caption = text.tabular_text(name, results)
     return f'{intro}<div class="panels two">{panels}</div>{_scores(results, name, caption)}'
 
 

@@ -6,7 +6,7 @@ from enum import IntEnum
 import torch
 from torch import Tensor
 
-from vadam import counter
+from vadam import counter_rng
 
 
 class Stream(IntEnum):
@@ -20,17 +20,17 @@ class Stream(IntEnum):
 
 def keys(seeds: Sequence[int], steps: Sequence[int], stream: Stream) -> Tensor:
     """The keys (k₁, k₂) of every step and every seed, int32 [len(steps), len(seeds), 2]."""
-    return counter.keys([seed + stream * counter.GOLDEN for seed in seeds], steps)
+    return counter_rng.keys([seed + stream * counter_rng.GOLDEN for seed in seeds], steps)
 
 
 def normals(key: Tensor, n: int, dtype: torch.dtype) -> Tensor:
     """n independent N(0, 1) numbers for each key, [E, n]."""
-    return torch.cat(counter.gaussian_pair(key, _positions(key, (n + 1) // 2), dtype), -1)[:, :n]
+    return torch.cat(counter_rng.gaussian_pair(key, _positions(key, (n + 1) // 2), dtype), -1)[:, :n]
 
 
 def uniforms(key: Tensor, n: int, dtype: torch.dtype, *, start: int = 0) -> Tensor:
     """n independent numbers for each key, uniform in (0, 1), [E, n]: those from ``start`` on of an endless row."""
-    return counter.unit(counter.bits(key, _positions(key, n, start))[0], dtype)
+    return counter_rng.unit(counter_rng.bits(key, _positions(key, n, start))[0], dtype)
 
 
 def _positions(key: Tensor, n: int, start: int = 0) -> Tensor:

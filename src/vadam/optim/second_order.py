@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.curvature.second_order import graph_errors_in_words
+from vadam.curvature.second_order import explain_graph_errors
 from vadam.optim.base import Closure, VariationalOptimizer
 from vadam.optim.sample import Grads, Sample
 
@@ -38,7 +38,7 @@ class SecondOrder(VariationalOptimizer):
                 f"with {self._described()} the closure returns the loss as a tensor and does not call backward()"
             )
         trained = self._trained()
-        with graph_errors_in_words():
+        with explain_graph_errors():
             first = torch.autograd.grad(loss, trained, retain_graph=True, allow_unused=True)
         for p, g in zip(trained, first, strict=True):
             p.grad = g

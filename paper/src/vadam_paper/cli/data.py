@@ -5,14 +5,13 @@ from typing import Annotated, Any
 
 import typer
 
+from vadam.cli.json_output import Json, print_json
 from vadam.cli.progress import bar
-from vadam.cli.speech import print_json
-from vadam_paper.cli.mistakes import in_words
+from vadam_paper.cli.errors import exit_on_error
 
 app = typer.Typer(no_args_is_help=True, help="The data sets of the paper.")
 
 Root = Annotated[Path | None, typer.Option("--data", help="Folder to look in first.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 def _names(incomplete: str) -> list[str]:
@@ -27,7 +26,7 @@ Name = Annotated[str, typer.Argument(help="The data set; vadam data list shows t
 @app.command("list")
 def list_sets(data: Root = None, as_json: Json = False) -> None:
     """Show the data sets and where each is found."""
-    with in_words(as_json):
+    with exit_on_error(as_json):
         from vadam_paper.data import locate, registry
 
         rows = []
@@ -52,7 +51,7 @@ def list_sets(data: Root = None, as_json: Json = False) -> None:
 @app.command()
 def get(name: Name, data: Root = None, as_json: Json = False) -> None:
     """Fetch a data set, unless it is on this machine already."""
-    with in_words(as_json), bar(name) as move:
+    with exit_on_error(as_json), bar(name) as move:
         from vadam_paper.data import get as fetch
 
         place = fetch(name, data, progress=lambda done, total: move(done / total if total else 0.0, "download"))
@@ -63,7 +62,7 @@ def get(name: Name, data: Root = None, as_json: Json = False) -> None:
 @app.command()
 def check(name: Name, data: Root = None, as_json: Json = False) -> None:
     """Compare a data set with its published checksum."""
-    with in_words(as_json):
+    with exit_on_error(as_json):
         from vadam_paper.data import check as compare
 
         place = compare(name, data)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from vadam.cli.json_output import Json, print_json
 from vadam.cli.progress import bar
-from vadam.cli.speech import print_json
-from vadam_paper.cli.mistakes import in_words
+from vadam_paper.cli.errors import exit_on_error
 
 if TYPE_CHECKING:
     from vadam_paper.experiments import Experiment
@@ -45,12 +45,11 @@ Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one 
 Backend = Annotated[str, typer.Option(help="Where a sweep (uci) computes: local, or dask with --scheduler.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, e.g. tcp://host:8786.")]
 Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for machines.")]
 
 
 def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     """Show the experiments and what is recorded of each."""
-    with in_words(as_json):
+    with exit_on_error(as_json):
         from vadam_paper.experiments import experiments
         from vadam_paper.experiments.ledger import entries
         from vadam_paper.experiments.results import read_results, recorded_sets
@@ -88,11 +87,11 @@ def run(
     as_json: Json = False,
 ) -> None:
     """Run one experiment under one protocol and record its results."""
-    with in_words(as_json, go_on=_same_command()):
-        from vadam.cli import outputs
+    with exit_on_error(as_json, resume_command=_same_command()):
+        from vadam.cli import output_paths
         from vadam_paper.experiments import find
 
-        outputs.check_folder(out)
+        output_paths.check_folder(out)
         experiment = find(name)
         cluster = (backend, scheduler)
         one = protocol or experiment.protocols[0]
@@ -114,11 +113,11 @@ def reproduce(
     as_json: Json = False,
 ) -> None:
     """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
-    with in_words(as_json, go_on=_same_command()):
-        from vadam.cli import outputs
+    with exit_on_error(as_json, resume_command=_same_command()):
+        from vadam.cli import output_paths
 
-        outputs.check_folder(out)
-        outputs.check_folder(report)
+        output_paths.check_folder(out)
+        output_paths.check_folder(report)
         chosen = _chosen(names)
         for experiment in chosen:
             for one in [protocol] if protocol else experiment.protocols:
@@ -134,10 +133,10 @@ def report(
     as_json: Json = False,
 ) -> None:
     """Turn recorded results into one static page: claims ledger, figures, tables, deviations."""
-    with in_words(as_json):
-        from vadam.cli import outputs
+    with exit_on_error(as_json):
+        from vadam.cli import output_paths
 
-        outputs.check_folder(out)
+        output_paths.check_folder(out)
         _report(results, out, as_json)
 
 
@@ -158,10 +157,10 @@ def _run(
 ) -> dict[str, Any]:
     config = experiment.config(preset, protocol)
     from vadam_paper.experiments import runner
-    from vadam_paper.experiments.cluster import workers_of
+    from vadam_paper.experiments.cluster import connect_workers
 
     processes = (os.cpu_count() or 1) if jobs == 0 else jobs
-    with workers_of(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
+    with connect_workers(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
         where = {"jobs": processes, "workers": workers}
         return runner.run(experiment, config, out, data=data, **where, resume=resume, progress=move)
 

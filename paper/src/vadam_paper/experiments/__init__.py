@@ -5,7 +5,7 @@ A folder is a package of small modules, found by their names:
     __init__.py   ``EXPERIMENT``: name, artefact, title (light: importing it imports no torch)
     README.md     the paper's claim, the protocol, the deviations, numbered
     config.py     ``Config`` (typed, frozen) and ``preset(preset, protocol) -> Config``
-    run.py        ``cells(config) -> {key: expected cost}`` and ``run_cell(config, key, work) -> result``
+    run.py        ``cells(config) -> {key: expected cost}`` and ``run_cell(config, key, context) -> result``
     claims.py     ``CLAIMS``: what the paper says in words, each with the function that judges it from recorded results
     table.py      ``table(results)`` and ``notes(results)``: paper number beside authors' protocol beside text protocol
     plot.py       ``figures(results)``: matplotlib figures by name

@@ -11,7 +11,7 @@ SECONDS_TO_CONNECT = 10
 
 
 @contextmanager
-def workers_of(experiment: Experiment, backend: str, scheduler: str | None) -> Iterator[int]:
+def connect_workers(experiment: Experiment, backend: str, scheduler: str | None) -> Iterator[int]:
     """Yields how many workers share a cell; inside the block joblib sends their pieces there.
 
     Only the sweep's process writes: a worker that dies costs the piece it was at, which another takes over.
@@ -38,12 +38,12 @@ def workers_of(experiment: Experiment, backend: str, scheduler: str | None) -> I
             )
         import joblib
 
-        with joblib.parallel_config(backend="dask"), _failures_in_words(scheduler):
+        with joblib.parallel_config(backend="dask"), _explain_cluster_failures(scheduler):
             yield max(2, len(threads))  # one alone would be this process
 
 
 @contextmanager
-def _failures_in_words(scheduler: str) -> Iterator[None]:
+def _explain_cluster_failures(scheduler: str) -> Iterator[None]:
     from distributed import CancelledError, KilledWorker
 
     try:

@@ -105,8 +105,8 @@ class Experiment:
         found: list[str] = self.part("table").notes(results)
         return found
 
-    def run_cell(self, config: "Config", key: str, work: Any) -> dict[str, Any]:
-        result: dict[str, Any] = self.part("run").run_cell(config, key, work)
+    def run_cell(self, config: "Config", key: str, context: Any) -> dict[str, Any]:
+        result: dict[str, Any] = self.part("run").run_cell(config, key, context)
         return result
 
 

@@ -16,12 +16,12 @@ from typing import Any
 
 import torch
 
-from vadam_paper.experiments.clock import Took
 from vadam_paper.experiments.config import Config
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import Experiment, ExperimentError
 from vadam_paper.experiments.manifest import commit, read_manifest, write_manifest
 from vadam_paper.experiments.store import Row, Store
-from vadam_paper.experiments.work import Work
+from vadam_paper.experiments.timing import Duration
 
 Progress = Callable[[float, str], None]
 """Called with the fraction of the whole that is done and the key of the cell that moved."""
@@ -66,9 +66,9 @@ def run(
         in_turn = jobs == 1 or workers > 1 or len(todo) < 2
         finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))
         try:
-            for key, result, took in finished(experiment, config, todo, folder, data, tracker.moved):
-                done[key] = store.append(key, result, took, commit())
-                Work(config, key, folder).finish()
+            for key, result, elapsed in finished(experiment, config, todo, folder, data, tracker.moved):
+                done[key] = store.append(key, result, elapsed, commit())
+                CellContext(config, key, folder).finish()
                 tracker.moved(key, 1.0)
                 write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
             shutil.rmtree(folder / "checkpoints", ignore_errors=True)
@@ -96,7 +96,7 @@ class _Tracker:
         self.progress(sum(cost * self.fractions[key] for key, cost in self.costs.items()) / whole, key)
 
 
-Finished = Iterator[tuple[str, dict[str, Any], Took]]
+Finished = Iterator[tuple[str, dict[str, Any], Duration]]
 Moved = Callable[[str, float], None]
 
 
@@ -105,9 +105,9 @@ def _serially(
 ) -> Finished:
     for key in todo:
         with _one_thread():
-            work = Work(config, key, folder, data=data, report=partial(moved, key), workers=workers)
-            result = experiment.run_cell(config, key, work)
-        yield key, result, work.took()
+            context = CellContext(config, key, folder, data=data, report=partial(moved, key), workers=workers)
+            result = experiment.run_cell(config, key, context)
+        yield key, result, context.elapsed()
 
 
 def _in_processes(jobs: int) -> Callable[..., Finished]:
@@ -116,13 +116,13 @@ def _in_processes(jobs: int) -> Callable[..., Finished]:
     def finished(
         experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
     ) -> Finished:
-        context = multiprocessing.get_context("spawn")
-        reports: SimpleQueue[tuple[str, float] | None] = context.SimpleQueue()
+        spawn = multiprocessing.get_context("spawn")
+        reports: SimpleQueue[tuple[str, float] | None] = spawn.SimpleQueue()
         listener = threading.Thread(target=_listen, args=(reports, moved), daemon=True)
         listener.start()
-        pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=_start_worker, initargs=(reports,))
+        pool = ProcessPoolExecutor(jobs, mp_context=spawn, initializer=_start_worker, initargs=(reports,))
         try:
-            pending: set[Future[tuple[str, dict[str, Any], Took]]] = {
+            pending: set[Future[tuple[str, dict[str, Any], Duration]]] = {
                 pool.submit(_work_on, experiment, config, key, folder, data) for key in todo
             }
             while pending:
@@ -164,9 +164,9 @@ def _leave_with(parent: BaseProcess) -> None:
 
 def _work_on(
     experiment: Experiment, config: Config, key: str, folder: Path, data: Path | None
-) -> tuple[str, dict[str, Any], Took]:
-    work = Work(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
-    return key, experiment.run_cell(config, key, work), work.took()
+) -> tuple[str, dict[str, Any], Duration]:
+    context = CellContext(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
+    return key, experiment.run_cell(config, key, context), context.elapsed()
 
 
 @contextmanager

@@ -11,10 +11,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
-from vadam_paper.experiments.clock import Took
-from vadam_paper.experiments.compact import compact, dumps
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.jsonify import dumps, jsonify
 from vadam_paper.experiments.lock import try_lock
+from vadam_paper.experiments.timing import Duration
 
 Row = dict[str, Any]
 FIELDS = ("cell", "seconds", "cpu_seconds", "result")
@@ -69,9 +69,9 @@ class Store:
     def rows(self) -> dict[str, Row]:
         return read_rows(self.path, self.fingerprint)
 
-    def append(self, cell: str, result: dict[str, Any], took: Took, commit: str | None = None) -> Row:
+    def append(self, cell: str, result: dict[str, Any], elapsed: Duration, commit: str | None = None) -> Row:
         made = {"cell": cell, "config": self.fingerprint, "commit": commit}
-        row = {**made, **took._asdict(), "result": compact(result)}
+        row = {**made, **elapsed._asdict(), "result": jsonify(result)}
         self._file.write(dumps(row).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())

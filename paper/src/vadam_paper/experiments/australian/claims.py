@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import Interval, difference, interval
+from vadam_paper.experiments.intervals import Interval, difference, interval
 from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Recorded, Results
 

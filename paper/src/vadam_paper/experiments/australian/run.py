@@ -10,7 +10,7 @@ from vadam_paper import data
 from vadam_paper.experiments.australian.config import Config
 from vadam_paper.experiments.australian.curve import Curve
 from vadam_paper.experiments.australian.stack import Stack
-from vadam_paper.experiments.work import Work
+from vadam_paper.experiments.context import CellContext
 
 METHODS = {"authors": ("bbvi", "vadam", "vogn"), "text": ("vogn",)}
 """BBVI and Vadam are the same in the text as in the authors' program."""
@@ -26,10 +26,10 @@ def cells(config: Config) -> dict[str, float]:
     }
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     name, M, S = key.split("-")
     batch_size = int(M.removeprefix("M"))
-    table = data.load("australian", root=work.data)
+    table = data.load("australian", root=context.data)
     (split,) = data.splits("australian")
     stack = Stack(
         torch.as_tensor(table.X, dtype=torch.float32),
@@ -42,18 +42,18 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     )
     steps = config.iterations or 16 * batch_size * -(-len(split.train) // batch_size)
     curve = Curve(config.evaluate_every)
-    first = resume(stack, curve, work)
+    first = resume(stack, curve, context)
     for step, batch in islice(enumerate(stack.minibatches(steps), start=1), first, None):
         stack.step(batch)
         if step % config.evaluate_every == 0:
             curve.add(*stack.test_log_losses(config.evaluation_samples, step))
-            work.report(step / steps)
-            work.checkpoint(stack.tensors() | curve.tensors(), {"step": step})
+            context.report(step / steps)
+            context.checkpoint(stack.tensors() | curve.tensors(), {"step": step})
     return curve.summary() | {"nelbo": stack.nelbo_per_datum(), "steps": steps}
 
 
-def resume(stack: Stack, curve: Curve, work: Work) -> int:
-    restored = work.restore()
+def resume(stack: Stack, curve: Curve, context: CellContext) -> int:
+    restored = context.restore()
     if restored is None:
         return 0
     tensors, meta = restored

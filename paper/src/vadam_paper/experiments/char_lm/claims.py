@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from vadam_paper.experiments.char_lm.config import SCHEDULE
-from vadam_paper.experiments.char_lm.reading import NAMES, best, seeds
+from vadam_paper.experiments.char_lm.records import NAMES, best, seeds
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
 from vadam_paper.experiments.results import Recorded, Results
 

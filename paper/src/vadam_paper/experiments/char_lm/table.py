@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vadam_paper.experiments.char_lm.reading import NAMES, best, runs
+from vadam_paper.experiments.char_lm.records import NAMES, best, runs
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table
 

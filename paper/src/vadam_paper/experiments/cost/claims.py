@@ -1,6 +1,6 @@
 """What the paper says about the price of its algorithms."""
 
-from vadam_paper.experiments.cost.reading import NAMES, ratio
+from vadam_paper.experiments.cost.records import NAMES, ratio
 from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Recorded, Results
 

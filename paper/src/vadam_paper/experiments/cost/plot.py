@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from vadam.plotting import panels, style
-from vadam_paper.experiments.cost.reading import NAMES, ratio
+from vadam_paper.experiments.cost.records import NAMES, ratio
 from vadam_paper.experiments.results import Results
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from functools import partial
 from itertools import pairwise
 from typing import Any
 
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.cost.config import Config
-from vadam_paper.experiments.work import Work
 
 NUM_DATA, PRIOR_PRECISION = 60_000, 1.0
 
@@ -16,7 +16,7 @@ def cells(config: Config) -> dict[str, float]:
     return {"step": float(config.rounds)}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
@@ -31,7 +31,7 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
             start = time.process_time()
             step()
             milliseconds[name].append(round(1000 * (time.process_time() - start), 4))
-        work.report((done + 1) / config.rounds)
+        context.report((done + 1) / config.rounds)
     return {"milliseconds": milliseconds}
 
 

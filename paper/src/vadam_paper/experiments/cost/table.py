@@ -1,6 +1,6 @@
 """The time of a training step beside that of Adam."""
 
-from vadam_paper.experiments.cost.reading import NAMES, milliseconds, ratio
+from vadam_paper.experiments.cost.records import NAMES, milliseconds, ratio
 from vadam_paper.experiments.results import Results
 from vadam_paper.experiments.tables import Table
 

@@ -4,8 +4,8 @@ from functools import partial
 
 from vadam_paper.experiments.half_cheetah.table import UNTIL
 from vadam_paper.experiments.ledger import Claim
-from vadam_paper.experiments.rl.judging import ahead, comparable, compared, never_grows, not_behind
-from vadam_paper.experiments.rl.reading import final, unrest
+from vadam_paper.experiments.rl.records import final, unrest
+from vadam_paper.experiments.rl.verdicts import ahead, comparable, compared, never_grows, not_behind
 
 TRIALS = 5
 END = 3_000_000

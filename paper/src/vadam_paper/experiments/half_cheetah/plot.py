@@ -7,10 +7,10 @@ import numpy as np
 from vadam.plotting import INK, panels, style
 from vadam_paper.experiments.half_cheetah.render import rendered
 from vadam_paper.experiments.half_cheetah.table import PAPER
+from vadam_paper.experiments.milestones import parse_key
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.rl.judging import main
-from vadam_paper.experiments.rl.reading import COLOURS, NAMES, curve, trials
-from vadam_paper.experiments.stretches import parsed
+from vadam_paper.experiments.rl.records import COLOURS, NAMES, curve, trials
+from vadam_paper.experiments.rl.verdicts import main
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +111,7 @@ def _film(run: Recorded) -> "Figure":
             side.set_visible(False)
     for panel in axes[len(frames) :]:
         panel.set_visible(False)
-    method, number, end = parsed(key)
+    method, number, end = parse_key(key)
     figure.suptitle(f"{NAMES[method]}, trial {number}, after {end:,} steps: return {best['return']:.0f}", fontsize=9)
     return figure
 

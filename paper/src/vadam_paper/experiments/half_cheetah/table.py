@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import welch
 from vadam_paper.experiments.half_cheetah.film import on_its_back
+from vadam_paper.experiments.intervals import welch
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.rl.judging import main, told
-from vadam_paper.experiments.rl.reading import NAMES, horizon, speed, trials
+from vadam_paper.experiments.rl.records import NAMES, horizon, speed, trials
+from vadam_paper.experiments.rl.verdicts import format_gap, main
 from vadam_paper.experiments.tables import Table
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def _of_shipped_runs() -> str:
 
 
 def _gap_of_shipped(run: dict[str, Any], other: str) -> str:
-    return told(welch(run["vadam"]["speeds"], run[other]["speeds"]))
+    return format_gap(welch(run["vadam"]["speeds"], run[other]["speeds"]))
 
 
 def _of_exploration(run: Recorded) -> list[str]:

@@ -1,7 +1,7 @@
 """What the paper says about image classifiers: one sentence about CIFAR-10."""
 
-from vadam_paper.experiments.evidence import student
-from vadam_paper.experiments.image.reading import NORMS, values
+from vadam_paper.experiments.image.records import NORMS, values
+from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
 from vadam_paper.experiments.results import Results
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from vadam.plotting import INK, panels, style
-from vadam_paper.experiments.image.reading import NAMES, NORMS, found, values
+from vadam_paper.experiments.image.records import NAMES, NORMS, found, values
 from vadam_paper.experiments.results import Recorded, Results
 
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from vadam_paper.experiments.clock import Clock
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.image.config import Config
-from vadam_paper.experiments.work import Work
+from vadam_paper.experiments.timing import Stopwatch
 
 if TYPE_CHECKING:
     import torch
@@ -21,7 +21,7 @@ def cells(config: Config) -> dict[str, float]:
     return {f"{norm}-{method}": COST.get(method, 1.0) for norm in config.norms for method in config.methods}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     import torch
 
     from vadam_paper.experiments.image import task as tasks
@@ -33,13 +33,13 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     norm, method = key.split("-", 1)
     parts = tasks.load(config)
     tried = GRIDS[method][: config.trials]
-    restored = work.restore()
+    restored = context.restore()
     done: list[Any] = restored[1]["done"] if restored else []
 
     def finished(result: Any) -> None:
         done.append(result)
-        work.report(len(done) / (len(tried) + config.seeds))
-        work.checkpoint({"done": torch.tensor(len(done))}, {"done": done})
+        context.report(len(done) / (len(tried) + config.seeds))
+        context.checkpoint({"done": torch.tensor(len(done))}, {"done": done})
 
     for settings in tried[len(done) :]:
         found = []
@@ -63,9 +63,9 @@ def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
     from vadam_paper.experiments.image.train import fit, steps_of_a_pass
     from vadam_paper.experiments.randomness import generator
 
-    config, clock = plan.config, Clock()
+    config, clock = plan.config, Stopwatch()
     fitted = fit(plan, task.X, task.y, task.classes)
-    cost = clock.took().cpu_seconds
+    cost = clock.elapsed().cpu_seconds
 
     def noise() -> "torch.Generator":
         return generator(config.seed, *plan.names, "prediction")

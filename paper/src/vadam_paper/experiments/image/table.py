@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import student
-from vadam_paper.experiments.image.reading import FOREIGN, NAMES, NORMS, QUANTILES, found, values
+from vadam_paper.experiments.image.records import FOREIGN, NAMES, NORMS, QUANTILES, found, values
+from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor
 
 from vadam import compiling
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.logreg.problem import Problem
 from vadam_paper.experiments.randomness import generator
-from vadam_paper.experiments.work import Work
 
 UNROLLED = 8
 CHUNK_ELEMENTS = 2**21
@@ -59,7 +59,7 @@ def train(
     problem: Problem,
     method: Method,
     start: Tensor,
-    work: Work,
+    context: CellContext,
     *,
     seed: int,
     key: str,
@@ -69,15 +69,15 @@ def train(
     """Runs all steps from the means ``start`` [E, D]; returns q at the last step, before it those near ``keep_at``."""
     N, lam = float(problem.num_data), problem.prior_precision
     loop = _loop(method.rule, method.curvature, compiled)
-    state, first, kept = _resume(problem, method, start, work)
+    state, first, kept = _resume(problem, method, start, context)
     wanted = [step for step in sorted(keep_at) if step < method.steps]
     for done, chunk in _chunks(problem, method, first, seed, key):
         state = loop(state, *chunk, N, lam)
         step = min(done, method.steps)
         if len(kept) < len(wanted) and step >= wanted[len(kept)]:
             kept.append(Snapshot(step, state.mu, method.rule.precision(state, N=N, lam=lam)))
-        work.report(step / method.steps)
-        work.checkpoint(_tensors(state, kept), {"step": done, "kept": [snapshot.step for snapshot in kept]})
+        context.report(step / method.steps)
+        context.checkpoint(_tensors(state, kept), {"step": done, "kept": [snapshot.step for snapshot in kept]})
     return [*kept, Snapshot(method.steps, state.mu, method.rule.precision(state, N=N, lam=lam))]
 
 
@@ -137,13 +137,13 @@ def gradient_and_curvature(x: Tensor, y: Tensor, theta: Tensor, curvature: str) 
     raise ValueError(f"curvature is magnitude, ggn or hessian, not {curvature!r}")
 
 
-def _resume(problem: Problem, method: Method, start: Tensor, work: Work) -> tuple[Any, int, list[Snapshot]]:
+def _resume(problem: Problem, method: Method, start: Tensor, context: CellContext) -> tuple[Any, int, list[Snapshot]]:
     N, lam = float(problem.num_data), problem.prior_precision
     P0 = lam if method.init_precision is None else method.init_precision
     state = method.rule.init(start, init_precision=P0, N=N, lam=lam)
     if hasattr(state, "t"):
         state = state._replace(t=torch.zeros((), dtype=start.dtype))
-    restored = work.restore()
+    restored = context.restore()
     if restored is None:
         return state, 0, []
     tensors, meta = restored

@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import difference, interval
+from vadam_paper.experiments.intervals import difference, interval
 from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Results
 

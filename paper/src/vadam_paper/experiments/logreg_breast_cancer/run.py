@@ -7,11 +7,11 @@ import torch
 
 from vadam_paper import data
 from vadam_paper.data import split_rules
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.logreg import methods, quality
 from vadam_paper.experiments.logreg.engine import Method, Snapshot, train
 from vadam_paper.experiments.logreg.problem import Problem, with_bias
 from vadam_paper.experiments.logreg_breast_cancer.config import Config
-from vadam_paper.experiments.work import Work
 
 RATES = methods.Rates()
 TRACE_POINTS = 16
@@ -27,8 +27,8 @@ def cells(config: Config) -> dict[str, float]:
     return costs | {f"vadam-larger-steps-M{M}": cost for M, cost in cost_per_epoch.items()}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
-    problem = load(config, work)
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
+    problem = load(config, context)
     exact = quality.mean_field_optimum(problem)
     if key == "mf-exact":
         return scores(problem, Snapshot(0, *exact), exact)
@@ -38,7 +38,7 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
         problem,
         how,
         torch.zeros_like(exact[0]),
-        work,
+        context,
         seed=config.seed,
         key=key,
         compiled=config.compiled,
@@ -63,9 +63,9 @@ def kl(q: Snapshot, exact: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
     return quality.symmetric_kl(q.mean, q.precision, *exact)
 
 
-def load(config: Config, work: Work) -> Problem:
+def load(config: Config, context: CellContext) -> Problem:
     """All restarts on one random half, that of the seed 1."""
-    table = data.load("breast-cancer", root=work.data)
+    table = data.load("breast-cancer", root=context.data)
     train_rows, test_rows = split_rules.halves(len(table.X))[0]
     repeated = (config.restarts, 1)
     return with_bias(

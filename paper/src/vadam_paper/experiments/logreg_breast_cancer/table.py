@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import quartiles
+from vadam_paper.experiments.intervals import quartiles
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table, median_and_quartiles
 

@@ -9,12 +9,12 @@ from torch import Tensor
 from vadam.exact.grid import grid_posterior
 from vadam.rules import natural_momentum, vadam
 from vadam_paper import data
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.logreg import matlab_toy_vogn, matlab_vadam, quality
 from vadam_paper.experiments.logreg.engine import Method, train
 from vadam_paper.experiments.logreg.problem import Problem, without_bias
 from vadam_paper.experiments.logreg.rates import decayed
 from vadam_paper.experiments.logreg_toy.config import Config
-from vadam_paper.experiments.work import Work
 
 GRID = ((0.0, 40.0), (-2.0, 22.0))
 GRID_POINTS = 121
@@ -25,8 +25,8 @@ def cells(config: Config) -> dict[str, float]:
     return {"mf-exact": 0.05, "vadam": 1.2, "vogn-1": 1.0, "vogn-10": 1.2, "von-10": 1.2}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
-    problem = load(config, work)
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
+    problem = load(config, context)
     mean, precision = quality.mean_field_optimum(problem)
     if key == "mf-exact":
         nelbo = quality.nelbo_per_datum(problem, mean, precision)[0] * problem.num_data
@@ -37,13 +37,13 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
             "true_posterior": true_posterior(problem),
         }
     start = torch.full_like(mean, config.start)
-    *_, last = train(problem, method(config, key), start, work, seed=config.seed, key=key, compiled=config.compiled)
+    *_, last = train(problem, method(config, key), start, context, seed=config.seed, key=key, compiled=config.compiled)
     kl = quality.symmetric_kl(last.mean, last.precision, mean, precision)
     return {"mean": last.mean, "stddev": last.precision.rsqrt(), "kl": kl}
 
 
-def load(config: Config, work: Work) -> Problem:
-    table = data.load("murphy", root=work.data)
+def load(config: Config, context: CellContext) -> Problem:
+    table = data.load("murphy", root=context.data)
     rows = np.tile(np.arange(len(table.X)), (config.runs, 1))
     return without_bias(table.X, table.y.astype(float), rows, rows, config.prior_precision)
 

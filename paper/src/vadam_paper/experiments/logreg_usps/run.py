@@ -7,11 +7,11 @@ import torch
 
 from vadam_paper import data
 from vadam_paper.data import split_rules
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.logreg import methods, quality
 from vadam_paper.experiments.logreg.engine import Method, train
 from vadam_paper.experiments.logreg.problem import Problem, with_bias
 from vadam_paper.experiments.logreg_usps.config import Config
-from vadam_paper.experiments.work import Work
 
 RATES = methods.Rates()
 
@@ -25,13 +25,13 @@ def cells(config: Config) -> dict[str, float]:
     return costs | {"vadam-larger-steps": vadam, "mf-exact-digits-2v4": 0.05 * vadam}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
-    problem = load("usps-2vs4" if key.endswith("2v4") else "usps-3vs5", config, work)
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
+    problem = load("usps-2vs4" if key.endswith("2v4") else "usps-3vs5", config, context)
     mean, precision = exact = quality.mean_field_optimum(problem)
     if not key.startswith("mf-exact"):
         how = method(config, key, problem.num_data)
         start = torch.zeros_like(mean)
-        *_, last = train(problem, how, start, work, seed=config.seed, key=key, compiled=config.compiled)
+        *_, last = train(problem, how, start, context, seed=config.seed, key=key, compiled=config.compiled)
         mean, precision = last.mean, last.precision
     return {
         "nelbo": quality.nelbo_per_datum(problem, mean, precision),
@@ -41,8 +41,8 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
     }
 
 
-def load(name: str, config: Config, work: Work) -> Problem:
-    table = data.load(name, root=work.data)
+def load(name: str, config: Config, context: CellContext) -> Problem:
+    table = data.load(name, root=context.data)
     splits = split_rules.halves(len(table.X))[: config.splits]
     return with_bias(
         table.X,

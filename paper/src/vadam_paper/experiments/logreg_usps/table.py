@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from vadam_paper.experiments.evidence import quartiles
+from vadam_paper.experiments.intervals import quartiles
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table, median_and_quartiles
 

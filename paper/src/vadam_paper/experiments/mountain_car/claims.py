@@ -1,6 +1,6 @@
 """What the paper says about exploring with weights, on a task small enough for everyone."""
 
-from vadam_paper.experiments.evidence import more_often
+from vadam_paper.experiments.intervals import fisher_p_value
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
 from vadam_paper.experiments.mountain_car.table import NAMES, arrived
 from vadam_paper.experiments.results import Results
@@ -17,7 +17,7 @@ def _richer(results: Results) -> Evidence:
     text = f"Trials in which the car reached the top: {listed}."
     if any(len(reached[method]) < TRIALS for method in (BY_WEIGHTS, *BY_ACTIONS)):
         return Evidence(Verdict.NOT_RUN, f"It needs {TRIALS} trials of each. {text}")
-    p = {method: more_often(reached[BY_WEIGHTS], reached[method]) for method in BY_ACTIONS}
+    p = {method: fisher_p_value(reached[BY_WEIGHTS], reached[method]) for method in BY_ACTIONS}
     tests = ", ".join(f"p = {value:.2g} against {NAMES[method]}" for method, value in p.items())
     return judged(max(p.values()) <= 0.05, f"{text} {NAMES[BY_WEIGHTS]}: {tests}.")
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from vadam.plotting import panels, style
 from vadam_paper.experiments.mountain_car.table import NAMES
 from vadam_paper.experiments.results import Results
-from vadam_paper.experiments.rl.reading import trials
+from vadam_paper.experiments.rl.records import trials
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

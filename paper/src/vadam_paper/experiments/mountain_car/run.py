@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.mountain_car.config import Config
 from vadam_paper.experiments.rl.cells import cells, trained
-from vadam_paper.experiments.work import Work
 
 __all__ = ["cells", "run_cell"]
 
@@ -12,8 +12,8 @@ AT_THE_TOP = 50.0
 """A step that arrives is rewarded with 100, less the force that it took."""
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
-    trial = trained(config, key, work, methods)
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
+    trial = trained(config, key, context, methods)
     arrivals = (trial.remembered("rewards") > AT_THE_TOP).flatten().nonzero()[0]
     first = int(arrivals[0]) + 1 if len(arrivals) else None
     return trial.curve.summary() | {"arrivals": len(arrivals), "first_arrival": first}

@@ -3,7 +3,7 @@
 import numpy as np
 
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.rl.reading import trials
+from vadam_paper.experiments.rl.records import trials
 from vadam_paper.experiments.tables import Table
 
 NAMES = {

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.milestones import key, lengths, parse_key
 from vadam_paper.experiments.rl.config import FIRST, Config
-from vadam_paper.experiments.stretches import key, lengths, parsed
-from vadam_paper.experiments.work import Work
 
 
 def cells(config: Config) -> dict[str, float]:
@@ -28,20 +28,22 @@ def cells(config: Config) -> dict[str, float]:
     }
 
 
-def trained(config: Config, key: str, work: Work, methods: Callable[[Any], dict[str, Any]] | None = None) -> Any:
+def trained(
+    config: Config, key: str, context: CellContext, methods: Callable[[Any], dict[str, Any]] | None = None
+) -> Any:
     """The trial of that cell, trained to its end: from its own checkpoint, or that of the stretch before, or from the start."""
-    method, number, end = parsed(key)
+    method, number, end = parse_key(key)
     trial = _new_trial(config, method, number, methods)
-    so_far = work.beside(f"{method}-{number}")
-    restored = work.restore() or so_far.restore()
+    so_far = context.shared_checkpoint(f"{method}-{number}")
+    restored = context.restore() or so_far.restore()
     if restored is not None and restored[1]["step"] <= end:
         trial.load(*restored)
     else:
         trial.test()
     while trial.step < end:
         trial.advance(end)
-        work.report(trial.step / end)
-        work.checkpoint(trial.tensors(), trial.meta())
+        context.report(trial.step / end)
+        context.checkpoint(trial.tensors(), trial.meta())
     so_far.checkpoint(trial.tensors(), trial.meta())
     trial.close()
     return trial

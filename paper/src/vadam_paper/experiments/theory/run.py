@@ -2,9 +2,9 @@
 
 from typing import Any
 
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.theory import fixed_points, identities, theorem1
 from vadam_paper.experiments.theory.config import Config
-from vadam_paper.experiments.work import Work
 
 CHECKS = {"theorem-1": theorem1.check, "fixed-points": fixed_points.check, "identities": identities.check}
 
@@ -13,5 +13,5 @@ def cells(config: Config) -> dict[str, float]:
     return {"theorem-1": 1.0, "fixed-points": 10.0, "identities": 1.0}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     return CHECKS[key](config)

@@ -17,7 +17,7 @@ from vadam.ensemble import Member, Stack, train
 from vadam.ensemble.calibration import log_prob, noise_precision
 from vadam_paper.experiments.uci import methods
 from vadam_paper.experiments.uci.config import Best
-from vadam_paper.experiments.uci.networks import folds
+from vadam_paper.experiments.uci.split_networks import folds
 
 SEEDS_APART = 1_000_000
 """From one member of a mixture to the next; splits and folds have smaller seeds."""

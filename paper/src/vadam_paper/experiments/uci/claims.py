@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import Interval
+from vadam_paper.experiments.intervals import Interval
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.uci.comparison import NAMES, SETS, apart, better, bold, compare

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from vadam_paper.experiments.contract import ExperimentError
-from vadam_paper.experiments.evidence import RESAMPLES, Interval
+from vadam_paper.experiments.intervals import RESAMPLES, Interval
 from vadam_paper.experiments.results import Recorded
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import Interval, interval
+from vadam_paper.experiments.intervals import Interval, interval
 from vadam_paper.experiments.results import Recorded
 
 WITHIN = 1.05

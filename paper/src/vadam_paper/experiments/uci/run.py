@@ -7,11 +7,11 @@ import numpy as np
 from vadam.ensemble import Member, Training, Tuned, train, tune
 from vadam.ensemble.journal import JournalError
 from vadam_paper import data
+from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.uci import best, methods
 from vadam_paper.experiments.uci.config import Best, Config
-from vadam_paper.experiments.uci.networks import at, final_members, folds
-from vadam_paper.experiments.work import Work
+from vadam_paper.experiments.uci.split_networks import at, final_members, folds
 
 MICROSECONDS_A_STEP = {
     "vadam": (80, 130),
@@ -32,11 +32,11 @@ def cells(config: Config) -> dict[str, float]:
     return {f"{method}-{name}": sum(_costs(config, method, name)) for method, name in order}
 
 
-def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
+def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     name = key.rsplit("-", 1)[1]
     method = key.removesuffix(f"-{name}")
-    finals = final_members(config, name, work.data)
-    found = _search(config, method, name, finals, work)
+    finals = final_members(config, name, context.data)
+    found = _search(config, method, name, finals, context)
     points = [tuned.point for tuned in found.values()]
     result = {
         "point": {axis: [point[axis] for point in points] for axis in points[0]},
@@ -45,21 +45,21 @@ def run_cell(config: Config, key: str, work: Work) -> dict[str, Any]:
         "tried": [[_short(trial.value) for trial in tuned.trials] for tuned in found.values()],
     }
     if isinstance(config, Best):
-        return result | best.final(config, name, at(points, finals), work.workers)
-    result |= _final(config, method, name, at(points, finals), work)
+        return result | best.final(config, name, at(points, finals), context.workers)
+    result |= _final(config, method, name, at(points, finals), context)
     if method == "vadam":
-        result["vprop"] = _final(config, "vprop", name, at(points, finals), work)
+        result["vprop"] = _final(config, "vprop", name, at(points, finals), context)
     return result
 
 
-def _search(config: Config, method: str, name: str, finals: list[Member], work: Work) -> dict[str, Tuned]:
+def _search(config: Config, method: str, name: str, finals: list[Member], context: CellContext) -> dict[str, Tuned]:
     """Every round is on the disk when the next begins."""
-    work.restore()  # the time that earlier attempts took
+    context.restore()  # the time that earlier attempts took
     search, final = _costs(config, method, name)
 
     def move(done: int, of: int) -> None:
-        work.report(done / of * search / (search + final))
-        work.checkpoint({}, {"trials": done})
+        context.report(done / of * search / (search + final))
+        context.checkpoint({}, {"trials": done})
 
     try:
         return tune(
@@ -70,19 +70,19 @@ def _search(config: Config, method: str, name: str, finals: list[Member], work: 
             metric=methods.objective(config, method),
             robust=methods.robust(config, method),
             seed=config.seed,
-            journal=work.journal,
+            journal=context.journal,
             progress=move,
-            jobs=work.workers,
+            jobs=context.workers,
             **methods.setting(config, method, name),
         )
     except JournalError as error:  # begun by another version of this package
         raise ExperimentError(f"The search of {method} on {name} cannot go on: {error}.") from error
 
 
-def _final(config: Config, method: str, name: str, members: list[Member], work: Work) -> dict[str, Any]:
+def _final(config: Config, method: str, name: str, members: list[Member], context: CellContext) -> dict[str, Any]:
     """Retrained on the whole training part at the point found, scored on the test part after every epoch."""
     setting = methods.setting(config, method, name)
-    training = train(members, keep=False, history=True, jobs=work.workers, **setting)
+    training = train(members, keep=False, history=True, jobs=context.workers, **setting)
     return dict(training.scores) | {"curve": _curves(training)}
 
 

@@ -1,6 +1,6 @@
 """What changes a cell of Table 1: its final runs again, at the points that the search has found, with one thing changed.
 
-python -m vadam_paper.experiments.uci.examine vadam-kin8nm --batch-size 32
+python -m vadam_paper.experiments.uci.ablation vadam-kin8nm --batch-size 32
 """
 
 import argparse
@@ -15,7 +15,7 @@ from vadam_paper.experiments.results import Recorded, read_run
 from vadam_paper.experiments.uci import methods
 from vadam_paper.experiments.uci.comparison import METRICS, mean, paper, values
 from vadam_paper.experiments.uci.config import Config, preset
-from vadam_paper.experiments.uci.networks import at, final_members
+from vadam_paper.experiments.uci.split_networks import at, final_members
 
 
 def again(

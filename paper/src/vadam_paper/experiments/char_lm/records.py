@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from vadam_paper.experiments.stretches import furthest as runs
-from vadam_paper.experiments.stretches import numbered as seeds
+from vadam_paper.experiments.milestones import latest as runs
+from vadam_paper.experiments.milestones import latest_by_number as seeds
 
 __all__ = ["NAMES", "best", "runs", "seeds"]
 

@@ -7,7 +7,7 @@ the same columns of another table.
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from vadam.cli.speech import CommandError
+from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
     import pandas as pd

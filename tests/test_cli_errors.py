@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from vadam import persist
 from vadam.cli import modelling
 from vadam.cli.app import app
-from vadam.demo import schedule
+from vadam.demo import plan
 from vadam.estimators import VadamRegressor
 from vadam.report.model import RegressionJudged, build
 
@@ -50,7 +50,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")
 
-    for place, name in ((modelling, "fit"), (modelling, "predict"), (schedule, "run")):
+    for place, name in ((modelling, "fit"), (modelling, "predict"), (plan, "run")):
         monkeypatch.setattr(place, name, begun)
 
 

@@ -5,10 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from vadam_paper.experiments.evidence import Interval, welch
+from vadam_paper.experiments.intervals import Interval, welch
 from vadam_paper.experiments.ledger import Evidence, Verdict, judged
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.rl.reading import NAMES, final, horizon, speed, trials, unrest
+from vadam_paper.experiments.rl.records import NAMES, final, horizon, speed, trials, unrest
 
 MEASURES: dict[Any, str] = {
     speed: "Mean test return from the start on",
@@ -33,7 +33,7 @@ def not_behind(gap: Interval, scale: float) -> bool:
     return gap.low > -MARGIN * scale
 
 
-def told(gap: Interval) -> str:
+def format_gap(gap: Interval) -> str:
     side = "above zero" if gap.low > 0 else "below zero" if gap.high < 0 else "undecided"
     return f"{gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {side}".replace("-", "−")
 
@@ -70,7 +70,7 @@ def compared(
             clear = clear and holds(gap, abs(float(np.mean(theirs))))
             parts.append(
                 f"{NAMES[a]} {np.mean(ours):.0f} ({len(ours)} trials), {NAMES[b]} {np.mean(theirs):.0f} ({len(theirs)}), "
-                f"difference {told(gap)}, {reached:,} steps"
+                f"difference {format_gap(gap)}, {reached:,} steps"
             )
         text = f"{MEASURES[measure]}, 95 %: {'; '.join(parts)}." if parts else ""
         if lacking:

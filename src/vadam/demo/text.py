@@ -2,8 +2,8 @@
 
 from vadam.demo import ellipses, tabular, wave
 from vadam.demo.methods import METHODS, SHARPNESS
+from vadam.demo.plan import RAW, Results, Size
 from vadam.demo.regression import BATCH_SIZE, DRAWS, LAST_RATE
-from vadam.demo.schedule import RAW, Results, Size
 from vadam.demo.wave import Band
 from vadam.report.html import Table
 

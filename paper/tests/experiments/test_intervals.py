@@ -7,7 +7,7 @@ pytest.importorskip("scipy", reason="scipy is not installed")
 
 from scipy import stats
 
-from vadam_paper.experiments.evidence import more_often, student, welch
+from vadam_paper.experiments.intervals import fisher_p_value, student, welch
 
 
 def test_welch() -> None:
@@ -27,5 +27,5 @@ def test_student() -> None:
 
 def test_more_often() -> None:
     """5 of 5 against 0 of 5: one way of 252 to deal out five."""
-    assert more_often([True] * 5, [False] * 5) == pytest.approx(1 / 252)
-    assert more_often([True] * 3 + [False] * 2, [True] * 2 + [False] * 3) > 0.3
+    assert fisher_p_value([True] * 5, [False] * 5) == pytest.approx(1 / 252)
+    assert fisher_p_value([True] * 3 + [False] * 2, [True] * 2 + [False] * 3) > 0.3

@@ -11,14 +11,14 @@ from safetensors.torch import save
 from torch import Tensor
 
 from vadam import atomic
-from vadam_paper.experiments.clock import Clock, Took
 from vadam_paper.experiments.config import Config
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.timing import Duration, Stopwatch
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
-class Work:
+class CellContext:
     """A cell's checkpoint is one safetensors file, replaced atomically, removed once the cell's row is on the disk."""
 
     def __init__(
@@ -40,17 +40,17 @@ class Work:
         self.journal = self._path.with_name(f"{key}.{self._fingerprint}.jsonl")
         """For a cell that writes down its steps itself, under this configuration; it goes when the cell's row is on the disk."""
         self._last = time.monotonic()
-        self._clock = Clock()
+        self._clock = Stopwatch()
 
-    def took(self) -> Took:
+    def elapsed(self) -> Duration:
         """In all attempts, as far as checkpoints were kept."""
-        return self._clock.took()
+        return self._clock.elapsed()
 
     def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
         """Keeps the state, unless one was kept a moment ago."""
         if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
-        header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.took())}
+        header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.elapsed())}
         atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))
         self._last = time.monotonic()
 
@@ -63,16 +63,16 @@ class Work:
                 header = file.metadata()
                 if header["config"] != self._fingerprint:
                     return None
-                self._clock.before = Took(*json.loads(header["took"]))
+                self._clock.before = Duration(*json.loads(header["took"]))
                 return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise ExperimentError(
                 f"The checkpoint {self._path} is damaged ({error}). Delete it, and its cell starts from the beginning."
             ) from error
 
-    def beside(self, key: str) -> "Work":
+    def shared_checkpoint(self, key: str) -> "CellContext":
         """A checkpoint under another name, which outlives this cell: one that a later cell goes on from."""
-        return Work(self._config, key, self._folder)
+        return CellContext(self._config, key, self._folder)
 
     def finish(self) -> None:
         self._path.unlink(missing_ok=True)

@@ -1,43 +1,43 @@
-"""How the command speaks: words for people, JSON for machines, mistakes in words, Ctrl-C without a traceback."""
+"""Report errors of the command line as one line of text or JSON, with an exit code and without a traceback."""
 
 import errno
-import json
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import typer
+
+from vadam.cli.json_output import print_json
 
 INTERRUPTED = 130
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CommandError(Exception):
-    """A mistake of the caller, told in words that say what to do."""
+    """An error that the user can fix; its text says how."""
 
 
 @contextmanager
-def in_words(
-    as_json: bool, go_on: str | None = None, mistakes: tuple[type[Exception], ...] = (CommandError,)
+def exit_on_error(
+    as_json: bool, resume_command: str | None = None, user_errors: tuple[type[Exception], ...] = (CommandError,)
 ) -> Iterator[None]:
-    """Turns mistakes of the caller into one line and exit code 1, Ctrl-C into exit code 130.
+    """Print an error as one line and exit with code 1; exit with code 130 on Ctrl-C.
 
-    ``go_on`` is the command that continues what was interrupted; ``mistakes`` are the errors whose text is for the caller.
+    ``resume_command`` is the command that continues an interrupted run.
+    ``user_errors`` are the exception types whose text is written for the user. Other exceptions propagate.
     """
     try:
         yield
     except KeyboardInterrupt:
-        how = f" Go on with: {go_on}" if go_on else ""
+        how = f" Go on with: {resume_command}" if resume_command else ""
         fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
-    except mistakes as error:
+    except user_errors as error:
         fail(str(error), as_json)
     except OSError as error:
         if error.errno == errno.EPIPE:
-            raise  # the reader of a pipe has gone, which click handles
+            raise  # click handles a closed pipe
         if error.errno not in NO_SPACE:
             fail(str(error), as_json)
-        how = f" and go on with: {go_on}" if go_on else ""
+        how = f" and go on with: {resume_command}" if resume_command else ""
         fail(f"There is no space to write ({error}). What is done is kept: make room{how}", as_json)
     except ImportError as error:
         if "pip install" not in str(error):
@@ -46,6 +46,7 @@ def in_words(
 
 
 def fail(message: str, as_json: bool, code: int = 1) -> None:
+    """Print the message to stderr, or as JSON to stdout, and exit with the code."""
     if as_json:
         print_json({"error": message})
     else:
@@ -55,7 +56,3 @@ def fail(message: str, as_json: bool, code: int = 1) -> None:
         style = "yellow" if code == INTERRUPTED else "red"
         Console(stderr=True, highlight=False).print(Text(message, style=style))
     raise typer.Exit(code)
-
-
-def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")

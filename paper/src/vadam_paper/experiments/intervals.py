@@ -67,7 +67,7 @@ def student(values: "Sequence[float] | np.ndarray", level: float = 0.95) -> Inte
     return Interval(mean, mean - half, mean + half)
 
 
-def more_often(a: Sequence[bool], b: Sequence[bool]) -> float:
+def fisher_p_value(a: Sequence[bool], b: Sequence[bool]) -> float:
     """p of Fisher's exact test: that ``a`` is true so much more often than ``b`` by chance."""
     counts = [[sum(found), len(found) - sum(found)] for found in (a, b)]
     return float(_stats().fisher_exact(counts, alternative="greater").pvalue)

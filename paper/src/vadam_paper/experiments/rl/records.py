@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from vadam_paper.experiments.milestones import latest as trials
 from vadam_paper.experiments.results import Recorded
-from vadam_paper.experiments.stretches import furthest as trials
 
 __all__ = ["COLOURS", "NAMES", "curve", "final", "horizon", "speed", "trials", "unrest"]
 

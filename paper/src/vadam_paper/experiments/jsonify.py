@@ -5,13 +5,13 @@ import math
 from typing import Any
 
 
-def compact(value: Any, digits: int = 7) -> Any:
+def jsonify(value: Any, digits: int = 7) -> Any:
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
-        return {str(key): compact(item, digits) for key, item in value.items()}
+        return {str(key): jsonify(item, digits) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [compact(item, digits) for item in value]
+        return [jsonify(item, digits) for item in value]
     if isinstance(value, float):
         return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     return value

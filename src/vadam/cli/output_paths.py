@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from vadam.cli.speech import CommandError
+from vadam.cli.errors import CommandError
 
 
 def check_folder(path: Path) -> None:

@@ -4,18 +4,18 @@ import time
 from typing import NamedTuple
 
 
-class Took(NamedTuple):
+class Duration(NamedTuple):
     seconds: float
     cpu_seconds: float
 
 
-class Clock:
+class Stopwatch:
     """Runs from its making on; ``before`` is what earlier attempts took."""
 
     def __init__(self) -> None:
-        self.before = Took(0.0, 0.0)
+        self.before = Duration(0.0, 0.0)
         self._wall, self._cpu = time.perf_counter(), time.process_time()
 
-    def took(self) -> Took:
+    def elapsed(self) -> Duration:
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        return Took(round(self.before.seconds + wall, 3), round(self.before.cpu_seconds + cpu, 3))
+        return Duration(round(self.before.seconds + wall, 3), round(self.before.cpu_seconds + cpu, 3))
