@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from experiments.counting.config import Config, preset
-from vadam_paper.experiments import Experiment, ExperimentError
+from vadam_paper.experiments import Experiment, ExperimentError, runner
 from vadam_paper.experiments import context as context_module
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
@@ -94,6 +94,21 @@ def test_a_manifest_left_by_a_killed_run_is_written_again(tmp_path: Path) -> Non
 def test_jobs_below_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match="--jobs"):
         run(COUNTING, CONFIG, tmp_path, jobs=0)
+
+
+def test_evidence_is_not_recorded_from_changed_files_unless_asked_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "commit", lambda: "0123456789ab+")
+    assert run(COUNTING, CONFIG, tmp_path)["cells_done"] == 4  # smoke is no evidence
+    config = preset("paper", "text")
+    with pytest.raises(ExperimentError, match="--allow-changes"):
+        run(COUNTING, config, tmp_path)
+    assert read_run(run_folder(tmp_path, config)) is None
+    run(COUNTING, config, tmp_path, allow_changes=True)
+    rows = (run_folder(tmp_path, config) / "rows.jsonl").read_text().splitlines()
+    assert {json.loads(row)["commit"] for row in rows} == {"0123456789ab+"}
+    assert run(COUNTING, config, tmp_path)["cells_done"] == 4  # nothing is left to record
 
 
 def _stop_after(part: float):

@@ -134,8 +134,29 @@ class TestNetworks:
     def test_the_pair_of_the_table_comes_first_set_by_set(self) -> None:
         keys = list(cells(preset("paper", "authors")))
         assert keys[:4] == ["vadam-yacht", "bbvi-yacht", "vadam-boston", "bbvi-boston"]
-        assert len(keys) == 40
+        assert keys[16:18] == ["vadam-kin8nm.8", "bbvi-kin8nm.8"]
+        assert len(keys) == 42
         assert set(keys[:16]) == {f"{m}-{s}" for m in ("vadam", "bbvi") for s in comparison.SETS}
+
+    def test_the_printed_rates_are_the_programs_the_other_way_round(self) -> None:
+        config = preset("paper", "text")
+        assert list(cells(config))[16:24] == [f"vadam-printed-{name}" for name in config.sets]
+        printed, program = (methods.setting(config, m, "energy")["method"] for m in ("vadam-printed", "vadam"))
+        assert printed == replace(program, betas=(0.99, 0.9))
+        assert methods.space(config, "vadam-printed", "naval") == methods.space(config, "vadam", "naval")
+
+    @pytest.mark.skipif(not data.available("kin8nm"), reason="the kin8nm data are not on this machine")
+    def test_one_split_twenty_times_as_the_authors_loader_has_it(self) -> None:
+        config = preset("paper", "authors")
+        members = split_networks.final_members(config, "kin8nm.8", None)
+        train_rows, test_rows = data.splits("kin8nm")[8]
+        assert len(members) == 20
+        assert len({member.seed for member in members}) == 20
+        assert all(np.array_equal(member.train, train_rows) for member in members)
+        assert all(np.array_equal(member.test, test_rows) for member in members)
+        assert (split_networks.searches(config, "kin8nm.8"), split_networks.searches(config, "kin8nm")) == (1, 20)
+        settings = [methods.setting(config, "vadam", name) for name in ("kin8nm.8", "kin8nm")]
+        assert repr(settings[0]) == repr(settings[1])
 
     @pytest.mark.skipif(not data.available("naval"), reason="the naval data are not on this machine")
     def test_navals_constant_features(self) -> None:

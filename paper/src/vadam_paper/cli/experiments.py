@@ -45,6 +45,9 @@ Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one 
 Backend = Annotated[str, typer.Option(help="Where a sweep (uci) computes: local, or dask with --scheduler.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, e.g. tcp://host:8786.")]
 Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
+AllowChanges = Annotated[
+    bool, typer.Option("--allow-changes", help="Record evidence from files that are not committed.")
+]
 
 
 def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
@@ -84,6 +87,7 @@ def run(
     backend: Backend = "local",
     scheduler: Scheduler = None,
     resume: Resume = True,
+    allow_changes: AllowChanges = False,
     as_json: Json = False,
 ) -> None:
     """Run one experiment under one protocol and record its results."""
@@ -95,7 +99,7 @@ def run(
         experiment = find(name)
         cluster = (backend, scheduler)
         one = protocol or experiment.protocols[0]
-        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume)
+        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume, allow_changes)
         print_json(manifest) if as_json else _show_results(experiment.on(experiment.config(preset, one)), out)
 
 
@@ -110,6 +114,7 @@ def reproduce(
     backend: Backend = "local",
     scheduler: Scheduler = None,
     resume: Resume = True,
+    allow_changes: AllowChanges = False,
     as_json: Json = False,
 ) -> None:
     """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
@@ -121,7 +126,7 @@ def reproduce(
         chosen = _chosen(names)
         for experiment in chosen:
             for one in [protocol] if protocol else experiment.protocols:
-                _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume)
+                _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume, allow_changes)
             if not as_json:
                 _show_results(experiment.on(experiment.config(preset, experiment.protocols[0])), out)
         _report(out, report, as_json)
@@ -154,6 +159,7 @@ def _run(
     jobs: int,
     cluster: tuple[str, str | None],
     resume: bool,
+    allow_changes: bool,
 ) -> dict[str, Any]:
     config = experiment.config(preset, protocol)
     from vadam_paper.experiments import runner
@@ -161,8 +167,8 @@ def _run(
 
     processes = (os.cpu_count() or 1) if jobs == 0 else jobs
     with connect_workers(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
-        where = {"jobs": processes, "workers": workers}
-        return runner.run(experiment, config, out, data=data, **where, resume=resume, progress=move)
+        how: Any = {"jobs": processes, "workers": workers, "resume": resume, "allow_changes": allow_changes}
+        return runner.run(experiment, config, out, data=data, **how, progress=move)
 
 
 def _chosen(names: list[str]) -> "list[Experiment]":

@@ -40,10 +40,12 @@ def run(
     jobs: int = 1,
     workers: int = 1,
     resume: bool = True,
+    allow_changes: bool = False,
     progress: Progress = lambda fraction, key: None,
 ) -> dict[str, Any]:
     """Runs what is missing under ``out`` and returns the manifest. Stop it when you like; call it again to go on.
 
+    Results that count as evidence are recorded from changed files only with ``allow_changes``.
     ``jobs`` processes take a cell each; with ``workers`` above 1 the cells run in turn, each spread over that many.
     """
     if jobs < 1:
@@ -62,6 +64,8 @@ def run(
         recorded = None if todo else read_manifest(folder)
         if recorded is not None and _says_finished(recorded, config):
             return recorded
+        if todo and config.preset in experiment.judging_presets and not allow_changes:
+            _refuse_changed_files(config.preset)
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
         in_turn = jobs == 1 or workers > 1 or len(todo) < 2
         finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))
@@ -80,6 +84,15 @@ def run(
 def _says_finished(manifest: dict[str, Any], config: Config) -> bool:
     """It keeps the commit that made the rows; a manifest left by a killed run is written again."""
     return manifest["config_hash"] == config.fingerprint and "running" not in manifest
+
+
+def _refuse_changed_files(preset: str) -> None:
+    """Raise an error where the commit that a row would name is not the code that runs."""
+    if (commit() or "").endswith("+"):
+        raise ExperimentError(
+            f"Files of the package differ from the commit that rows of the preset {preset} would name. Commit them first, "
+            "or record all the same with --allow-changes: the rows then name the commit with a +."
+        )
 
 
 class _Tracker:

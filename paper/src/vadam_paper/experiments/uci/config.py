@@ -1,7 +1,7 @@
 """Settings of Table 1 (paper App. J.1)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from vadam_paper.experiments.config import Config as BaseConfig
 
@@ -11,9 +11,13 @@ SETS = ("yacht", "boston", "energy", "concrete", "wine", "kin8nm", "power", "nav
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
+    EXTENT: ClassVar = ("extra",)
+
     experiment: str = "uci"
     sets: tuple[str, ...] = SETS
     methods: tuple[str, ...] = ("vadam", "bbvi", "vogn", "vprop", "mc-dropout")
+    extra: tuple[str, ...] = ()
+    """Cells beside those of every method on every set."""
     splits: int = 20
     trials: int = 30
     """Points that Bayesian optimisation tries for a split, the first ``startup`` of them at random."""
@@ -32,8 +36,9 @@ class Config(BaseConfig):
 
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
-    "authors": {},
+    "authors": {"extra": ("vadam-kin8nm.8", "bbvi-kin8nm.8"), "revision": 2},
     "text": {
+        "extra": tuple(f"vadam-printed-{name}" for name in SETS),
         "objective": "log_likelihood",
         "first_weights": None,
         "methods": ("vadam", "bbvi", "vogn", "vprop"),
@@ -41,6 +46,7 @@ PROTOCOLS: dict[str, dict[str, Any]] = {
 }
 PRESETS: dict[str, dict[str, Any]] = {
     "smoke": {
+        "extra": (),
         "sets": ("yacht", "boston"),
         "splits": 2,
         "trials": 2,
@@ -80,6 +86,11 @@ BEST: dict[str, dict[str, Any]] = {
     "quick": {"splits": 3, "trials": 8, "epochs": 100, "epochs_large": 40},
     "paper": {},
 }
+
+
+def data_set(name: str) -> str:
+    """Return the name of the data: "kin8nm.8" is split 8 of "kin8nm", as often as others have splits."""
+    return name.partition(".")[0]
 
 
 def preset(preset: str, protocol: str) -> Config:

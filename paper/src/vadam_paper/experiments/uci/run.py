@@ -10,8 +10,8 @@ from vadam_paper import data
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.uci import best, methods
-from vadam_paper.experiments.uci.config import Best, Config
-from vadam_paper.experiments.uci.split_networks import at, final_members, folds
+from vadam_paper.experiments.uci.config import Best, Config, data_set
+from vadam_paper.experiments.uci.split_networks import at, final_members, folds, searches
 
 MICROSECONDS_A_STEP = {
     "vadam": (80, 130),
@@ -25,19 +25,21 @@ SECONDS_A_QUESTION = 0.07
 
 
 def cells(config: Config) -> dict[str, float]:
-    """Vadam and BBVI, set by set, then the other methods; costs in seconds."""
+    """Vadam and BBVI, set by set, then the extra cells, then the other methods; costs in seconds."""
     pair = [method for method in ("vadam", "bbvi") if method in config.methods]
     others = [method for method in config.methods if method not in pair]
-    order = [(m, s) for s in config.sets for m in pair] + [(m, s) for m in others for s in config.sets]
-    return {f"{method}-{name}": sum(_costs(config, method, name)) for method, name in order}
+    first = [f"{method}-{name}" for name in config.sets for method in pair]
+    then = [f"{method}-{name}" for method in others for name in config.sets]
+    return {key: sum(_costs(config, *_parsed(key))) for key in (*first, *config.extra, *then)}
 
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
-    name = key.rsplit("-", 1)[1]
-    method = key.removesuffix(f"-{name}")
+    method, name = _parsed(key)
     finals = final_members(config, name, context.data)
-    found = _search(config, method, name, finals, context)
+    found = _search(config, method, name, finals[: searches(config, name)], context)
     points = [tuned.point for tuned in found.values()]
+    if len(points) < len(finals):
+        points *= len(finals)
     result = {
         "point": {axis: [point[axis] for point in points] for axis in points[0]},
         "value": [tuned.value for tuned in found.values()],
@@ -47,9 +49,15 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     if isinstance(config, Best):
         return result | best.final(config, name, at(points, finals), context.workers)
     result |= _final(config, method, name, at(points, finals), context)
-    if method == "vadam":
+    if method == "vadam" and name in config.sets:
         result["vprop"] = _final(config, "vprop", name, at(points, finals), context)
     return result
+
+
+def _parsed(key: str) -> tuple[str, str]:
+    """Return the method and the set of a cell."""
+    method, name = key.rsplit("-", 1)
+    return method, name
 
 
 def _search(config: Config, method: str, name: str, finals: list[Member], context: CellContext) -> dict[str, Tuned]:
@@ -103,12 +111,13 @@ def _short(value: float) -> float:
 
 def _costs(config: Config, method: str, name: str) -> tuple[float, float]:
     """Seconds of the searches and of the final runs."""
-    rows = 0.9 * data.registry.find(name).n
+    rows = 0.9 * data.registry.find(data_set(name)).n
     of_folds = config.folds * (1 - 1 / config.folds) * rows
     finals = config.members * (rows + of_folds) if isinstance(config, Best) else rows
     samples = 4 if isinstance(config, Best) else 1  # one sample a step is cheaper
     steps_a_row = methods.epochs(config, name) / methods.batch_size(name) / samples
-    seconds_a_row = 1e-6 * MICROSECONDS_A_STEP[method][name in methods.LARGE] * steps_a_row
+    microseconds = MICROSECONDS_A_STEP[method.removesuffix(methods.PRINTED)][data_set(name) in methods.LARGE]
+    seconds_a_row = 1e-6 * microseconds * steps_a_row
     questions = SECONDS_A_QUESTION * (config.trials - config.startup)
     search = config.trials * of_folds * seconds_a_row + questions
-    return config.splits * search, config.splits * finals * seconds_a_row
+    return searches(config, name) * search, config.splits * finals * seconds_a_row

@@ -17,13 +17,20 @@ FOLD_SEED = 123
 SEEDS_A_SPLIT = 100
 
 
+def searches(config: Config, name: str) -> int:
+    """Return the number of searches: one for each split, or one for a single split."""
+    return 1 if "." in name else config.splits
+
+
 def final_members(config: Config, name: str, root: Path | None) -> list[Member]:
     """One for each split, all its training rows against its test rows; a seed of its own for each, for order and noise."""
+    name, _, split = name.partition(".")
     table = data.load(name, root=root)
     init = first_weights(config, table.X.shape[1])
+    splits = [data.splits(name)[int(split)]] * config.splits if split else data.splits(name)[: config.splits]
     return [
         Member(table.X, table.y, train=train, test=test, seed=seed, prior_precision=LENGTH_SCALE**2, init=init)
-        for (train, test), seed in zip(data.splits(name)[: config.splits], _seeds(config), strict=True)
+        for (train, test), seed in zip(splits, _seeds(config), strict=True)
     ]
 
 
