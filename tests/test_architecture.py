@@ -12,11 +12,12 @@ LAYERS = [
     {"cli"},
     {"demo", "public"},
     {"report", "estimators", "integrations"},
-    {"ensemble", "optim", "exact", "baselines", "bound"},
+    {"ensemble", "optim", "exact", "baselines", "bound", "calibration"},
     {"prediction"},
     {"forward"},
     {"backends", "curvature", "metrics", "persist", "schedules"},
     {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "plotting", "atomic", "data"},
+    {"special"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 

@@ -67,7 +67,13 @@ def test_all_names_are_there() -> None:
 def test_no_public_name_hides_a_module() -> None:
     """``vadam.predict`` would be the function or the module, whichever was imported last."""
     modules = {path.stem for path in Path(vadam.__file__).parent.iterdir() if path.stem != "__init__"}
-    assert {name for name in public.__all__ if name in modules} == {"curvature", "metrics", "rules", "schedules"}
+    assert {name for name in public.__all__ if name in modules} == {
+        "calibration",
+        "curvature",
+        "metrics",
+        "rules",
+        "schedules",
+    }
 
 
 def test_the_version_is_written_once() -> None:

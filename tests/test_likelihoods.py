@@ -27,7 +27,7 @@ def test_gaussian_noise_per_output_and_its_gradient():
     f, y = randn(B, 3), randn(B, 3)
     expected = distributions.Normal(f, tau.rsqrt()).log_prob(y).sum(1)
     torch.testing.assert_close(Gaussian(tau).log_prob(f, y), expected, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(Gaussian(tau).noise_std(f), tau.rsqrt().expand(B, 3))
+    torch.testing.assert_close(Gaussian(tau).std(f), tau.rsqrt().expand(B, 3))
     (grad,) = torch.autograd.grad(Gaussian(tau).nll(f, y), tau)
     torch.testing.assert_close(grad, torch.autograd.grad(-expected.mean(), tau)[0])
 

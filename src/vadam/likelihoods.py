@@ -1,28 +1,55 @@
 """What the network's outputs say about the targets: log p(y | f), f = model(x).
 
-    Gaussian       y = f + noise, noise ~ N(0, 1/noise_precision)
-    Bernoulli      P(y = 1) = 1/(1 + e⁻ᶠ)                            f are logits, y is 0 or 1
-    Categorical    P(y = c) = e^f_c / Σₖ e^f_k                       f are logits on the last axis, y is the class
+    Gaussian            y = f + noise, noise ~ N(0, 1/noise_precision)
+    InputNoiseGaussian  y = f₁ + e^f₂ noise, noise ~ N(0, 1)         f is twice as wide as y: means, then log deviations
+    StudentT            y = f + noise/√noise_precision, noise ~ t    heavier tails than the Gaussian
+    Poisson             y = 0, 1, 2, … with mean e^f                 f is the logarithm of the rate
+    NegativeBinomial    the same, with variance e^f + e^2f/total_count
+    Bernoulli           P(y = 1) = 1/(1 + e⁻ᶠ)                       f are logits, y is 0 or 1
+    Categorical         P(y = c) = e^f_c / Σₖ e^f_k                  f are logits on the last axis, y is the class
 
 ``nll(output, y)`` is the training loss, the minibatch mean; ``log_prob(output, y)`` has one number per example. The
-first axis counts the examples; over all others the log-probabilities are added up.
+first axis counts the examples; over all others, several targets for instance, the log-probabilities are added up.
+
+Likelihoods of numbers also know the ``mean``, the ``std`` and the ``cdf`` of a target given the outputs, and ``sample`` one;
+those of classes know ``class_log_probs``.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
+
+from vadam.special import betainc, student_t_cdf
 
 
 class Likelihood(Protocol):
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor: ...
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor: ...
+
+
+class NumberLikelihood(Likelihood, Protocol):
+    """The likelihood of a number. ``discrete`` says that targets are whole numbers."""
+
+    discrete: ClassVar[bool]
+
+    def mean(self, output: Tensor) -> Tensor:
+        """Return E[y | f]."""
+
+    def std(self, output: Tensor) -> Tensor:
+        """Return the standard deviation of y given f: the noise."""
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        """Return P(Y ≤ y | f) for every target."""
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one y given f."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,26 +61,175 @@ class Gaussian:
     """
 
     noise_precision: float | Tensor
+    discrete: ClassVar = False
 
     def __post_init__(self) -> None:
-        tau = torch.as_tensor(self.noise_precision).detach()
-        if not bool(((tau > 0) & tau.isfinite()).all()):
-            raise ValueError(
-                f"noise_precision={self.noise_precision!r} is not valid: 1/variance of the noise is positive"
-            )
+        _check_positive("noise_precision", self.noise_precision, "1/variance of the noise is positive")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        tau = torch.as_tensor(self.noise_precision, dtype=output.dtype, device=output.device)
+        tau = _like(self.noise_precision, output)
         log_p = 0.5 * (tau.log() - math.log(2 * math.pi) - tau * (like_output(y, output) - output) ** 2)
         return _per_example(log_p)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
 
-    def noise_std(self, output: Tensor) -> Tensor:
-        """Standard deviation of the noise on every output."""
-        tau = torch.as_tensor(self.noise_precision, dtype=output.dtype, device=output.device)
-        return tau.rsqrt().expand_as(output)
+    def mean(self, output: Tensor) -> Tensor:
+        return output
+
+    def std(self, output: Tensor) -> Tensor:
+        return _like(self.noise_precision, output).rsqrt().expand_as(output)
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        return torch.special.ndtr((y - output) / self.std(output))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return output + self.std(output) * _randn_like(output, generator)
+
+
+@dataclass(frozen=True)
+class InputNoiseGaussian:
+    """Regression with noise that depends on the input: log N(y | f₁, e^(2 f₂)).
+
+    The last axis of the outputs holds the means of all targets, then the logarithms of their standard deviations, so
+    that a network for one target has two outputs.
+
+    >>> InputNoiseGaussian().nll(torch.zeros(3, 2), torch.ones(3))  # ½ (log 2π + 1)
+    tensor(1.4189)
+    """
+
+    discrete: ClassVar = False
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        mean, log_std = self._split(output)
+        z = (like_output(y, mean) - mean) * torch.exp(-log_std)
+        return _per_example(-0.5 * (math.log(2 * math.pi) + z**2) - log_std)
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return self._split(output)[0]
+
+    def std(self, output: Tensor) -> Tensor:
+        return self._split(output)[1].exp()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        return torch.special.ndtr((y - self.mean(output)) / self.std(output))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        mean = self.mean(output)
+        return mean + self.std(output) * _randn_like(mean, generator)
+
+    @staticmethod
+    def _split(output: Tensor) -> tuple[Tensor, Tensor]:
+        targets, odd = divmod(output.shape[-1], 2) if output.dim() > 1 else (0, 1)
+        if odd:
+            raise ValueError(
+                f"outputs of shape {list(output.shape)} are not means and log deviations: give the network two "
+                "outputs for each target"
+            )
+        return output[..., :targets], output[..., targets:]
+
+
+@dataclass(frozen=True, eq=False)
+class StudentT:
+    """Regression with heavy tails: y = f + noise/√noise_precision, the noise from Student's t with ``dof`` > 2."""
+
+    noise_precision: float | Tensor
+    dof: float = 4.0
+    discrete: ClassVar = False
+
+    def __post_init__(self) -> None:
+        _check_positive("noise_precision", self.noise_precision, "1/scale² of the noise is positive")
+        if not 2 < self.dof < math.inf:
+            raise ValueError(f"dof={self.dof!r} is not valid: above 2, so that the noise has a variance")
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        tau, nu = _like(self.noise_precision, output), self.dof
+        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
+        z_squared = tau * (like_output(y, output) - output) ** 2
+        return _per_example(constant + 0.5 * tau.log() - (nu + 1) / 2 * torch.log1p(z_squared / nu))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return output
+
+    def std(self, output: Tensor) -> Tensor:
+        return (math.sqrt(self.dof / (self.dof - 2)) * _like(self.noise_precision, output).rsqrt()).expand_as(output)
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        return student_t_cdf((y - output) * _like(self.noise_precision, output).sqrt(), self.dof)
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        half = torch.full_like(output, self.dof / 2)
+        scale = (_like(self.noise_precision, output) * torch._standard_gamma(half, generator) / half).rsqrt()
+        return output + scale * _randn_like(output, generator)
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """Counts: log p(y) = y f − e^f − log y!, the output is the logarithm of the rate."""
+
+    discrete: ClassVar = True
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        y = like_output(y, output).to(output.dtype)
+        return _per_example(y * output - output.exp() - torch.lgamma(y + 1))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return output.exp()
+
+    def std(self, output: Tensor) -> Tensor:
+        return (output / 2).exp()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        k, rate = torch.broadcast_tensors(y.to(output.dtype).floor(), output.exp())
+        return torch.where(k < 0, 0.0, torch.special.gammaincc(k.clamp_min(0) + 1, rate))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return torch.poisson(output.exp(), generator)
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    """Counts that spread more than Poisson's: mean μ = e^f, variance μ + μ²/total_count."""
+
+    total_count: float
+    discrete: ClassVar = True
+
+    def __post_init__(self) -> None:
+        _check_positive("total_count", self.total_count, "a positive number; the larger, the nearer to Poisson")
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        y, r = like_output(y, output).to(output.dtype), self.total_count
+        logit = output - math.log(r)  # of μ/(r + μ)
+        coefficient = torch.lgamma(y + r) - math.lgamma(r) - torch.lgamma(y + 1)
+        return _per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return output.exp()
+
+    def std(self, output: Tensor) -> Tensor:
+        mean = output.exp()
+        return (mean + mean**2 / self.total_count).sqrt()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        k, p = torch.broadcast_tensors(y.to(output.dtype).floor(), torch.sigmoid(math.log(self.total_count) - output))
+        r = torch.full_like(p, self.total_count)
+        return torch.where(k < 0, 0.0, betainc(r, k.clamp_min(0) + 1, p))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        r = torch.full_like(output, self.total_count)
+        return torch.poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)
 
 
 @dataclass(frozen=True)
@@ -89,6 +265,7 @@ class Categorical:
         return -self.log_prob(output, y).mean()
 
     def class_log_probs(self, output: Tensor) -> Tensor:
+        """Return log P(y = c) on the last axis."""
         return output.log_softmax(-1)
 
 
@@ -104,6 +281,20 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
     if y.shape == (*output.shape, 1):
         return y.squeeze(-1)
     raise ValueError(f"targets of shape {list(y.shape)} do not fit outputs of shape {list(output.shape)}")
+
+
+def _like(value: float | Tensor, output: Tensor) -> Tensor:
+    return torch.as_tensor(value, dtype=output.dtype, device=output.device)
+
+
+def _randn_like(output: Tensor, generator: torch.Generator | None) -> Tensor:
+    return torch.randn(output.shape, dtype=output.dtype, device=output.device, generator=generator)
+
+
+def _check_positive(name: str, value: float | Tensor, rule: str) -> None:
+    numbers = torch.as_tensor(value).detach()
+    if not bool(((numbers > 0) & numbers.isfinite()).all()):
+        raise ValueError(f"{name}={value!r} is not valid: {rule}")
 
 
 def _per_example(log_p: Tensor) -> Tensor:

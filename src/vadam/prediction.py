@@ -16,7 +16,16 @@ import torch
 from torch import Tensor, nn
 
 from vadam.forward import Draws, OutputSampler, WeightSampler, sampled_outputs
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, like_output
+from vadam.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    InputNoiseGaussian,
+    Likelihood,
+    NumberLikelihood,
+    like_output,
+)
+from vadam.metrics.intervals import crps
 
 
 def predict(
@@ -36,8 +45,9 @@ def predict(
     ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``, or
     ``Draws(post, 64)``, weights that are drawn once and serve many calls.
     ``samples``: the number of draws, 64 by default.
-    ``likelihood``: ``Gaussian`` gives a :class:`Regression`, ``Categorical`` a :class:`Classes`, ``Bernoulli`` a
-    :class:`Binary`; without one the result is a :class:`Regression` of the function values, free of noise.
+    ``likelihood``: ``Categorical`` gives a :class:`Classes`, ``Bernoulli`` a :class:`Binary`, those of numbers (``Gaussian``,
+    ``InputNoiseGaussian``, ``StudentT``, ``Poisson``, ``NegativeBinomial``) a :class:`Regression`; without one the result is a
+    :class:`Regression` of the function values, free of noise.
     ``batch_size``: cut the inputs; the draws, and with them the result, stay the same.
     ``vmap``: None tries it where it pays and falls back to one draw at a time; True and False insist.
 
@@ -53,12 +63,12 @@ def predict(
     if samples is None:
         samples = len(post) if isinstance(post, Draws) else 64
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
-    if likelihood is None or isinstance(likelihood, Gaussian):
-        return Regression(outputs, likelihood)
     if isinstance(likelihood, Categorical):
         return Classes(outputs, likelihood)
     if isinstance(likelihood, Bernoulli):
         return Binary(outputs, likelihood)
+    if likelihood is None or hasattr(likelihood, "cdf"):
+        return Regression(outputs, likelihood)
     return Prediction(outputs, likelihood)
 
 
@@ -98,23 +108,28 @@ class Prediction:
 
 
 class Regression(Prediction):
-    """A mixture of S Gaussians for every output, centred at f(x; θₛ), as wide as the noise."""
+    """A mixture of S distributions for every target, one for each draw of the weights: Gaussians, say, around f(x; θₛ).
+
+    The whole variance is that of the means over the draws (epistemic) plus the mean of the variances (aleatoric).
+    """
 
     @property
     def mean(self) -> Tensor:
-        return self.samples.mean(0)
+        return self._means.mean(0)
 
     @property
     def epistemic(self) -> Tensor:
-        """Standard deviation of the function f(x) over the draws."""
-        return self.samples.std(0, correction=0)
+        """Standard deviation over the draws of what each network predicts, E[y | f(x; θₛ)]."""
+        return self._means.std(0, correction=0)
 
     @property
     def aleatoric(self) -> Tensor:
-        """Standard deviation of the noise."""
-        if not isinstance(self.likelihood, Gaussian):
+        """Standard deviation of the noise: the root of its mean variance over the draws."""
+        if self.likelihood is None:
             return torch.zeros_like(self.samples[0])
-        return self.likelihood.noise_std(self.samples[0])
+        if isinstance(self.likelihood, Gaussian):
+            return self.likelihood.std(self.samples[0])  # the same for all draws
+        return self._numbers.std(self.samples).square().mean(0).sqrt()
 
     @property
     def variance(self) -> Tensor:
@@ -126,14 +141,17 @@ class Regression(Prediction):
         return self.variance.sqrt()
 
     def cdf(self, y: Tensor) -> Tensor:
-        """P(Y ≤ y) for every output; of targets that follow the prediction these are uniform."""
-        y = like_output(y, self.samples[0])
+        """Return P(Y ≤ y) for every target; for real targets that follow the prediction these are uniform."""
+        y = like_output(y, self._means[0])
         if self.likelihood is None:
             return (self.samples <= y).to(self.samples.dtype).mean(0)
-        return torch.special.ndtr((y - self.samples) / self.aleatoric).mean(0)
+        return self._numbers.cdf(self.samples, y).mean(0)
 
     def quantile(self, q: float | Tensor) -> Tensor:
-        """The y with P(Y ≤ y) = q, of the mixture, not of a Gaussian with its moments; a vector q adds a first axis."""
+        """Return the y with P(Y ≤ y) = q, of the mixture, not of a Gaussian with its moments; a vector q adds a first axis.
+
+        For counts it is the smallest y with P(Y ≤ y) ≥ q.
+        """
         levels = torch.as_tensor(q, dtype=self.samples.dtype, device=self.samples.device)
         if not bool(((levels > 0) & (levels < 1)).all()) or levels.dim() > 1:
             raise ValueError(f"q={q!r} is not valid: give a probability between 0 and 1, or a vector of them")
@@ -144,20 +162,43 @@ class Regression(Prediction):
         return self._mixture_quantile(levels)
 
     def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Lower and upper end of the central interval that holds y with probability ``level``."""
+        """Return lower and upper end of the central interval that holds y with probability ``level``."""
         if not 0 < level < 1:
             raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
+    def draw(self, generator: torch.Generator | None = None) -> Tensor:
+        """Draw one y for every draw of the weights, [S, B, ...]."""
+        return self.samples if self.likelihood is None else self._numbers.sample(self.samples, generator)
+
+    def crps(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Return the mean of the continuous ranked probability score, in the unit of y; smaller is better.
+
+        A closed form for Gaussian noise; otherwise from one draw of y for each draw of the weights.
+        """
+        if isinstance(self.likelihood, Gaussian | InputNoiseGaussian):
+            return crps(self._means, y, self._numbers.std(self.samples))
+        return crps(self.draw(generator), y)
+
+    @property
+    def _numbers(self) -> NumberLikelihood:
+        return self.likelihood  # type: ignore[return-value]
+
+    @property
+    def _means(self) -> Tensor:
+        return self.samples if self.likelihood is None else self._numbers.mean(self.samples)
+
     def _mixture_quantile(self, q: Tensor) -> Tensor:
-        """Bisection between the smallest and the largest q-quantile of the S components."""
-        shift = self.aleatoric * torch.special.ndtri(q)
-        low, high = self.samples.amin(0) + shift, self.samples.amax(0) + shift
+        """Bisect between the bounds of Cantelli's inequality, which holds for every distribution with a variance."""
+        mean, std = self.mean, self.std
+        low, high = mean - std * ((1 - q) / q).sqrt(), mean + std * (q / (1 - q)).sqrt()
+        slack = torch.finfo(q.dtype).eps * (mean.abs() + std)
+        low, high = low - slack, high + slack
         for _ in range(torch.finfo(q.dtype).bits):
             middle = (low + high) / 2
             below = self.cdf(middle) < q
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return (low + high) / 2
+        return high.round() if self._numbers.discrete else (low + high) / 2
 
 
 class Classes(Prediction):

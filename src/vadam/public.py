@@ -1,10 +1,18 @@
 """The names that ``import vadam`` offers. They are imported at the first use of one, because torch takes seconds."""
 
-from vadam import curvature, metrics, rules, schedules
+from vadam import calibration, curvature, metrics, rules, schedules
 from vadam.bound import elbo
 from vadam.forward import Draws
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian
+from vadam.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    InputNoiseGaussian,
+    NegativeBinomial,
+    Poisson,
+    StudentT,
+)
 from vadam.optim import BBVI, IVON, VOGN, VON, FullVON, VadaGrad, Vadam, VariationalOptimizer, Vprop
 from vadam.persist import load, save
 from vadam.prediction import predict
@@ -20,12 +28,17 @@ __all__ = [
     "FullGaussian",
     "FullVON",
     "Gaussian",
+    "InputNoiseGaussian",
     "MeanFieldGaussian",
     "Mixture",
+    "NegativeBinomial",
+    "Poisson",
+    "StudentT",
     "VadaGrad",
     "Vadam",
     "VariationalOptimizer",
     "Vprop",
+    "calibration",
     "curvature",
     "elbo",
     "load",

@@ -1,0 +1,27 @@
+"""The order statistics of conformal prediction: which of n sorted scores bounds a new one with a given probability."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+ROUNDING = 1e-9
+"""(n + 1) level is a whole number up to this."""
+
+
+def upper_rank(n: int, level: float) -> int:
+    """Return k = ⌈(n + 1) level⌉: a new score is at most the k-th smallest of n with probability at least ``level``."""
+    return math.ceil((n + 1) * level - ROUNDING)
+
+
+def kth_smallest(values: Tensor, k: int) -> Tensor:
+    """Return the k-th smallest along the first axis; −∞ for k = 0, +∞ for k beyond their number."""
+    if k < 1 or k > len(values):
+        return values.new_full(values.shape[1:], -math.inf if k < 1 else math.inf)
+    return values.kthvalue(k, dim=0).values
+
+
+def check_level(level: float) -> None:
+    if not 0 < level < 1:
+        raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")

@@ -1,0 +1,92 @@
+"""Metrics of classes. Probabilities are [n, C] with labels 0 … C − 1, or P(y = 1) [n] for two classes."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from vadam.likelihoods import like_output
+
+
+def accuracy(probs: Tensor, y: Tensor) -> Tensor:
+    """Return the share of examples whose most probable class is right."""
+    _, correct = _top(probs, y)
+    return correct.mean()
+
+
+def brier(probs: Tensor, y: Tensor) -> Tensor:
+    """Return mean Σ_c (p_c − 1[y = c])²; for two classes as [n] the one term (p − y)², half as much.
+
+    >>> brier(torch.tensor([0.8, 0.4]), torch.tensor([1, 0]))
+    tensor(0.1000)
+    """
+    if probs.dim() == 1:
+        return (probs - like_output(y, probs)).square().mean()
+    _check(probs, y)
+    return (probs - torch.nn.functional.one_hot(y, probs.shape[1])).square().sum(1).mean()
+
+
+def ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
+    """Return the expected calibration error Σ_b n_b/n |accuracy_b − confidence_b|, over ``bins`` equal intervals of confidence."""
+    confidence, correct = _top(probs, y)
+    return _calibration_gap(confidence, correct, _equal_bins(confidence, bins), bins)
+
+
+def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
+    """Return the calibration error over ``bins`` groups of equally many examples, in the order of their confidence."""
+    confidence, correct = _top(probs, y)
+    rank = confidence.argsort(stable=True).argsort()
+    return _calibration_gap(confidence, correct, rank * bins // len(rank), bins)
+
+
+def reliability_curve(probs: Tensor, y: Tensor, bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
+    """Return mean confidence, accuracy and number of examples of every interval of confidence that holds any."""
+    confidence, correct = _top(probs, y)
+    bin_of = _equal_bins(confidence, bins)
+    sums = torch.zeros(3, bins, dtype=confidence.dtype, device=confidence.device)
+    sums = sums.index_add(1, bin_of, torch.stack([confidence, correct, torch.ones_like(correct)]))
+    confidence, correct, count = sums[:, sums[2] > 0]
+    return confidence / count, correct / count, count.long()
+
+
+def auroc(score: Tensor, y: Tensor) -> Tensor:
+    """Return P(score of a positive > score of a negative), ties counting half: the area under the ROC curve; y is 0 or 1.
+
+    >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
+    tensor(0.7500)
+    """
+    positive = y.bool()
+    n_positive, n_negative = int(positive.sum()), int((~positive).sum())
+    if not n_positive or not n_negative:
+        raise ValueError(f"auroc compares two classes, but y has {n_positive} positives and {n_negative} negatives")
+    _, value, count = score.unique(return_inverse=True, return_counts=True)
+    mean_rank = (count.cumsum(0) - (count - 1) / 2)[value]
+    rank_sum = mean_rank.double()[positive].sum()
+    return ((rank_sum / n_positive - (n_positive + 1) / 2) / n_negative).to(score.dtype)
+
+
+def _top(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the confidence in the most probable class, and 1 if that class is right, else 0."""
+    if probs.dim() == 1:
+        probs = torch.stack([1 - probs, probs], dim=-1)
+    _check(probs, y)
+    confidence, label = probs.max(-1)
+    return confidence, (label == y).to(probs.dtype)
+
+
+def _check(probs: Tensor, y: Tensor) -> None:
+    if probs.dim() != 2 or probs.shape[1] < 2 or y.shape != probs.shape[:1]:
+        raise ValueError(
+            f"labels of shape {list(y.shape)} do not fit probabilities of shape {list(probs.shape)}: "
+            "give [n] and [n, C], or P(y = 1) as [n] where there are two classes"
+        )
+
+
+def _equal_bins(confidence: Tensor, bins: int) -> Tensor:
+    """Return the number of each example's interval; an interval holds its upper end."""
+    return (confidence * bins).ceil().long().clamp(1, bins) - 1
+
+
+def _calibration_gap(confidence: Tensor, correct: Tensor, bin_of: Tensor, bins: int) -> Tensor:
+    gap = torch.zeros(bins, dtype=confidence.dtype, device=confidence.device)
+    return gap.index_add(0, bin_of, correct - confidence).abs().sum() / len(confidence)

@@ -1,0 +1,27 @@
+"""The probability of the targets under a prediction: pointwise, as most papers report it, or of all targets jointly."""
+
+from __future__ import annotations
+
+import math
+
+from torch import Tensor
+
+
+def log_likelihood(log_prob_samples: Tensor) -> Tensor:
+    """Return 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ) from log p(yᵢ | θₛ) [S, n]: every example averages the draws by itself."""
+    return (log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))).mean()
+
+
+def joint_log_likelihood(log_prob_samples: Tensor) -> Tensor:
+    """Return 1/n log 1/S Σₛ Πᵢ p(yᵢ | θₛ) from log p(yᵢ | θₛ) [S, n]: a draw must explain all examples at once.
+
+    The "test log-likelihood" of the paper's tables. The best draw dominates it, so it depends on S and on chance; the
+    pointwise ``log_likelihood`` is what other papers report.
+    """
+    S, n = log_prob_samples.shape
+    return (log_prob_samples.sum(1).logsumexp(0) - math.log(S)) / n
+
+
+def nll(log_prob_samples: Tensor) -> Tensor:
+    """Return −``log_likelihood``, the predictive negative log-likelihood (log-loss)."""
+    return -log_likelihood(log_prob_samples)

@@ -1,0 +1,179 @@
+"""Likelihoods of numbers against torch.distributions and scipy, and the predictions that are made with them."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from scipy import special as scipy_special
+from scipy import stats
+from torch import distributions
+
+from vadam import metrics
+from vadam.likelihoods import Gaussian, InputNoiseGaussian, NegativeBinomial, Poisson, StudentT
+from vadam.prediction import Regression, predict
+from vadam.special import betainc, student_t_cdf
+
+B = 7
+
+
+def randn(*shape, seed=0):
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def counts(*shape):
+    return torch.randint(0, 12, shape, generator=torch.Generator().manual_seed(0)).double()
+
+
+def of_poisson(f):
+    return stats.poisson(f.exp().numpy())
+
+
+def of_negative_binomial(f):
+    mean, r = f.exp().numpy(), 2.5
+    return stats.nbinom(r, r / (r + mean))
+
+
+CASES = {
+    "gaussian": (Gaussian(4.0), lambda f: stats.norm(f.numpy(), 0.5), randn(B, 3), randn(B, 3, seed=1)),
+    "student": (StudentT(4.0, dof=3.5), lambda f: stats.t(3.5, f.numpy(), 0.5), randn(B, 3), randn(B, 3, seed=1)),
+    "input noise": (
+        InputNoiseGaussian(),
+        lambda f: stats.norm(f[..., :3].numpy(), f[..., 3:].exp().numpy()),
+        randn(B, 6),
+        randn(B, 3, seed=1),
+    ),
+    "poisson": (Poisson(), of_poisson, randn(B, 3), counts(B, 3)),
+    "negative binomial": (NegativeBinomial(2.5), of_negative_binomial, randn(B, 3), counts(B, 3)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_everything_is_scipys(name):
+    likelihood, scipys, f, y = CASES[name]
+    truth = scipys(f)
+    density = truth.logpmf if likelihood.discrete else truth.logpdf
+    np.testing.assert_allclose(likelihood.log_prob(f, y), density(y.numpy()).sum(1), rtol=1e-10)
+    np.testing.assert_allclose(likelihood.nll(f, y), -density(y.numpy()).sum(1).mean(), rtol=1e-10)
+    np.testing.assert_allclose(likelihood.mean(f), truth.mean(), rtol=1e-12)
+    np.testing.assert_allclose(likelihood.std(f), truth.std(), rtol=1e-12)
+    np.testing.assert_allclose(likelihood.cdf(f, y), truth.cdf(y.numpy()), rtol=1e-9, atol=1e-15)
+    np.testing.assert_allclose(likelihood.cdf(f, y - 20.5), truth.cdf(y.numpy() - 20.5), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_samples_have_the_moments(name):
+    """100,000 draws of one target: mean and variance within five of their standard errors."""
+    likelihood, scipys, f, _ = CASES[name]
+    f, n = f[:1], 100_000
+    draws = likelihood.sample(f.expand(n, -1), torch.Generator().manual_seed(0)).numpy()
+    truth = scipys(f)
+    assert (np.abs(draws.mean(0) - truth.mean()[0]) < 5 * truth.std()[0] / math.sqrt(n)).all()
+    if name != "student":  # whose fourth moment is infinite
+        error = np.sqrt(np.var((draws - draws.mean(0)) ** 2, axis=0) / n)
+        assert (np.abs(draws.var(0) - truth.var()[0]) < 5 * error).all()
+    else:
+        assert (np.abs(np.median(np.abs(draws - truth.mean()[0]), 0) - 0.5 * stats.t(3.5).ppf(0.75)) < 0.01).all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_gradients_are_those_of_torch_distributions(name):
+    likelihood, _, f, y = CASES[name]
+    f = f.clone().requires_grad_()
+    (ours,) = torch.autograd.grad(likelihood.nll(f, y), f)
+    theirs = {
+        "gaussian": lambda: distributions.Normal(f, 0.5),
+        "student": lambda: distributions.StudentT(3.5, f, 0.5),
+        "input noise": lambda: distributions.Normal(f[..., :3], f[..., 3:].exp()),
+        "poisson": lambda: distributions.Poisson(f.exp()),
+        "negative binomial": lambda: distributions.NegativeBinomial(2.5, logits=f - math.log(2.5)),
+    }[name]()
+    (expected,) = torch.autograd.grad(-theirs.log_prob(y).sum(1).mean(), f)
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_prediction_is_the_mixture(name):
+    """Moments by the laws of total expectation and variance, quantiles by their definition, from scipy's components."""
+    likelihood, scipys, f, y = CASES[name]
+    samples = f + randn(5, *f.shape, seed=2)
+    pred = Regression(samples, likelihood)
+    parts = scipys(samples)
+    np.testing.assert_allclose(pred.mean, parts.mean().mean(0), rtol=1e-12)
+    np.testing.assert_allclose(pred.epistemic, parts.mean().std(0), rtol=1e-9)
+    np.testing.assert_allclose(pred.aleatoric, np.sqrt(parts.var().mean(0)), rtol=1e-12)
+    np.testing.assert_allclose(pred.variance, parts.mean().var(0) + parts.var().mean(0), rtol=1e-9)
+    np.testing.assert_allclose(pred.cdf(y), parts.cdf(y.numpy()).mean(0), rtol=1e-9)
+    for q in (1e-4, 0.05, 0.5, 0.95, 0.999):
+        found = pred.quantile(q).numpy()
+        if likelihood.discrete:
+            assert (parts.cdf(found).mean(0) >= q - 1e-12).all()
+            assert (parts.cdf(found - 1).mean(0) < q).all()
+        else:
+            np.testing.assert_allclose(parts.cdf(found).mean(0), q, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_crps_is_that_of_many_draws(name):
+    likelihood, _, f, y = CASES[name]
+    pred = Regression(f.expand(40_000, *f.shape), likelihood)
+    generator = torch.Generator().manual_seed(0)
+    from_draws = metrics.crps(pred.draw(generator), y)
+    small = Regression(f[None], likelihood)
+    if isinstance(likelihood, Gaussian | InputNoiseGaussian):
+        assert small.crps(y).item() == pytest.approx(from_draws.item(), rel=0.01)  # the closed form
+    else:
+        assert pred.crps(y, torch.Generator().manual_seed(1)).item() == pytest.approx(from_draws.item(), rel=0.02)
+
+
+def test_predict_takes_all_of_them():
+    from vadam.gaussian import MeanFieldGaussian
+
+    model = torch.nn.Linear(1, 2, bias=False)
+    post = MeanFieldGaussian({"weight": torch.zeros(2, 1)}, {"weight": torch.full((2, 1), 100.0)})
+    for likelihood, targets in ((InputNoiseGaussian(), 1), (Poisson(), 2), (StudentT(1.0), 2)):
+        pred = predict(model, post, torch.ones(4, 1), likelihood=likelihood)
+        assert isinstance(pred, Regression)
+        assert pred.mean.shape == pred.std.shape == (4, targets)
+        low, high = pred.interval(0.9)
+        assert (low < high).all()
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(2.0), InputNoiseGaussian(), StudentT(1.0)])
+def test_the_loss_of_each_example_can_be_vmapped(likelihood):
+    f, y = randn(B, 2), counts(B, 1 if isinstance(likelihood, InputNoiseGaussian) else 2)
+    each = torch.vmap(lambda f, y: likelihood.nll(f[None], y[None]))(f, y)
+    torch.testing.assert_close(each, -likelihood.log_prob(f, y), rtol=1e-12, atol=1e-12)
+
+
+def test_betainc_is_scipys():
+    rng = np.random.default_rng(0)
+    a, b = 10 ** rng.uniform(-1, 4, (2, 2000))
+    x = np.concatenate([scipy_special.betaincinv(a[:1000], b[:1000], rng.random(1000)), rng.random(1000)])
+    found = betainc(*(torch.tensor(values) for values in (a, b, x)))
+    np.testing.assert_allclose(found, scipy_special.betainc(a, b, x), atol=1e-10)
+    ends = betainc(torch.ones(2), torch.full((2,), 3.0), torch.tensor([0.0, 1.0]))
+    assert ends.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("dof", [2.1, 4.0, 300.0])
+def test_student_t_cdf_is_scipys(dof):
+    t = np.array([-80.0, -3.0, -1e-3, 0.0, 0.5, 30.0])
+    np.testing.assert_allclose(student_t_cdf(torch.tensor(t), dof), stats.t.cdf(t, dof), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("act", "message"),
+    [
+        (lambda: StudentT(1.0, dof=2.0), "dof=2.0 is not valid: above 2"),
+        (lambda: StudentT(0.0), "noise_precision=0.0 is not valid"),
+        (lambda: NegativeBinomial(-1.0), "total_count=-1.0 is not valid"),
+        (lambda: InputNoiseGaussian().nll(randn(B, 3), randn(B)), "two outputs for each target"),
+        (lambda: InputNoiseGaussian().nll(randn(B), randn(B)), "outputs of shape [7] are not means"),
+        (lambda: InputNoiseGaussian().nll(randn(B, 4), randn(B)), "do not fit outputs"),
+    ],
+)
+def test_wrong_use_is_explained(act, message):
+    with pytest.raises(ValueError) as error:  # noqa: PT011
+        act()
+    assert message in str(error.value)
