@@ -83,7 +83,8 @@ def network(alphabet: Alphabet, *, length: int, width: int, layers: int) -> tran
 
 def train(model: nn.Module, data: Windows, chosen: argparse.Namespace) -> vadam.Vadam:
     """Vadam squares the mean gradient of the characters of a minibatch: about as much smaller than the mean of their squares as they are
-    many (Theorem 1 of the paper). Here they are two thousand, so ``num_data`` makes up for it."""
+    many (Theorem 1 of the paper). Here they are two thousand, so ``num_data`` makes up for it.
+    """
     num_data = data.windows.numel() * chosen.batch * chosen.length
     opt = vadam.Vadam(
         model.parameters(), lr=chosen.lr, betas=(0.9, 0.99), num_data=num_data, prior_precision=chosen.prior_precision,

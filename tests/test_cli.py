@@ -81,8 +81,8 @@ def test_a_broken_plugin_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("predict", "none.safetensors", "none.csv"), "There is no model none.safetensors."),
-        (("fit", "none.csv", "--target", "y"), "There is no file none.csv."),
+        (("predict", "none.safetensors", "none.csv"), "There is no model none.safetensors: check the path."),
+        (("fit", "none.csv", "--target", "y"), "There is no file none.csv: check the path."),
     ],
 )
 def test_mistakes_are_told_in_words(arguments: tuple[str, ...], says: str) -> None:
@@ -106,8 +106,8 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
             move(fraction, "vadam-naval")
     lines = capsys.readouterr().err.splitlines()
     assert lines == [
-        "uci · best · vadam-naval: 40%, 2 min gone, 4 min left",
-        "uci · best · vadam-naval: 60%, 2 h 0 min gone, 2 h 0 min left",
+        "uci · best · vadam-naval: 40%, 2 min elapsed, 4 min left",
+        "uci · best · vadam-naval: 60%, 2 h 0 min elapsed, 2 h 0 min left",
     ]
 
 
@@ -172,8 +172,8 @@ def test_words_become_columns_and_the_names_say_how() -> None:
     ("table", "says"),
     [
         (pd.DataFrame({"a": [1.0, None]}), "'a' is empty in 1 rows"),
-        (pd.DataFrame({"w": [f"word {k}" for k in range(60)]}), "60 different words"),
-        (pd.DataFrame(), "no column to learn from"),
+        (pd.DataFrame({"w": [f"word {k}" for k in range(60)]}), "60 different categories"),
+        (pd.DataFrame(), "no feature columns"),
     ],
 )
 def test_columns_that_cannot_be_used_are_named(table: pd.DataFrame, says: str) -> None:

@@ -15,7 +15,7 @@ from vadam.cli import modelling
 from vadam.cli.app import app
 from vadam.demo import plan
 from vadam.estimators import VadamRegressor
-from vadam.report.model import RegressionJudged, build
+from vadam.report.model import RegressionEvaluation, build
 
 READ_ONLY = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # pandas gives such arrays
 
@@ -95,7 +95,7 @@ def test_a_folder_in_place_of_a_file_is_refused_before_the_work(command: str, ta
 
 @pytest.mark.usefixtures("no_work")
 def test_other_outputs_that_cannot_be_are_refused_before_the_work(table: Path) -> None:
-    assert "--out is a .csv or .parquet file" in refused("predict", table, table, "--out", table.parent / "p.txt")
+    assert "--out must be a .csv or .parquet file" in refused("predict", table, table, "--out", table.parent / "p.txt")
     same = table.parent / "model.html"
     assert "model and page" in refused("fit", table, "--target", "y", "--out", same)
 
@@ -114,8 +114,8 @@ def test_missing_folders_are_created(table: Path) -> None:
 @pytest.mark.parametrize("name", ["$x_{$", "$$", "a$b", r"\$x$", "<b>&", "[/red]", "{{style}}"])
 def test_any_name_of_a_target_makes_a_page(name: str, tmp_path: Path) -> None:
     x, levels = np.arange(3.0), np.array([0.05, 0.95])
-    judged = RegressionJudged(name, 3, x, x, np.ones(3), levels, np.stack([x - 1, x + 1], axis=1), -1.0)
-    page = build(judged, tmp_path / "page.html").read_text()
+    evaluation = RegressionEvaluation(name, 3, x, x, np.ones(3), levels, np.stack([x - 1, x + 1], axis=1), -1.0)
+    page = build(evaluation, tmp_path / "page.html").read_text()
     shown = name.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     assert f"A model of {shown}" in page
     assert f">{shown}, actual<" in page
@@ -155,7 +155,7 @@ def test_tables_that_a_model_cannot_take_are_refused(model: Path, table: Path) -
 def test_a_model_without_names_of_columns_is_refused(table: Path) -> None:
     path = table.parent / "m.safetensors"
     VadamRegressor(tune=False, epochs=1, members=1).fit(np.arange(20.0)[:, None], np.arange(20.0)).save(path)
-    assert "without names of columns" in refused("predict", path, table, "--out", table.parent / "p.csv")
+    assert "without column names" in refused("predict", path, table, "--out", table.parent / "p.csv")
 
 
 def test_other_errors_of_the_system_are_told_in_words(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:

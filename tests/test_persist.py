@@ -153,7 +153,7 @@ BAD_FILES = {
     "older": (
         lambda p: rewritten(p, version=1),
         ValueError,
-        "format version 1, this vadam reads version 2: make it again",
+        "format version 1, this vadam reads version 2: save the posterior again",
     ),
     "version infinite": (lambda p: rewritten(p, version=float("inf")), ValueError, "damaged: its version is inf"),
     "version in words": (lambda p: rewritten(p, version="2"), ValueError, "damaged: its version is '2'"),

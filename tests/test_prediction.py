@@ -211,10 +211,10 @@ def test_a_likelihood_of_ones_own_gives_log_probabilities():
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda p: p.quantile(0.0), "q=0.0"),
-        (lambda p: p.quantile(1.5), "q=1.5"),
+        (lambda p: p.quantile(0.0), "or a vector of them, got 0.0"),
+        (lambda p: p.quantile(1.5), "or a vector of them, got 1.5"),
         (lambda p: p.quantile(torch.tensor([0.5, float("nan")])), "between 0 and 1"),
-        (lambda p: p.interval(90), "level=90"),
+        (lambda p: p.interval(90), "level must be between 0 and 1, e.g. 0.9, got 90"),
         (lambda p: p.probs, "vadam.Categorical()"),
         (lambda p: p.log_prob(torch.zeros(4)), "targets of shape [4] do not fit outputs of shape [3]"),
         (lambda p: p.cdf(torch.zeros(4)), "targets of shape [4]"),

@@ -32,5 +32,5 @@ def test_unknown_arguments() -> None:
     opt = vadam.VadaGrad([torch.nn.Parameter(torch.zeros(1))], init_precision=1.0)
     with pytest.raises(ValueError, match="VadaGrad has no argument 'tau'"):
         schedules.Anneal(opt, "tau", schedules.linear(1, 0, steps=1))
-    with pytest.raises(ValueError, match="steps=0"):
+    with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
         schedules.linear(1, 0, steps=0)

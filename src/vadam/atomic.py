@@ -1,8 +1,8 @@
-"""Write files that are either the old one or the new one, never a half.
+"""Write files atomically: a reader sees the old content or the new content, never a part.
 
-The content goes to a temporary file ``.<name>.<32 hex digits>.tmp`` beside the target, which is then renamed. Its name is
-unique and it is created exclusively, so writers may race and a planted link is not followed. A writer holds a lock on its
-temporary file. A temporary file without a lock was left by a writer that was killed: the next write removes it.
+The content is written to a temporary file ``.<name>.<32 hex digits>.tmp`` beside the target, which is then renamed. Its
+name is unique and it is created exclusively, so writers may race and a planted link is not followed. A writer holds a
+lock on its temporary file. A temporary file without a lock belongs to a writer that was killed: the next write removes it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if sys.platform != "win32":
 
 
 def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
-    """Replace the file at ``path``, or create it. On an error the old file stays and no other is left.
+    """Replace the file at ``path``, or create it; on an error the old file stays unchanged.
 
     Missing folders are created unless ``parents`` is False, which raises FileNotFoundError.
     """
@@ -41,7 +41,7 @@ def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
 
 
 def write_text(path: Path, content: str) -> None:
-    """Replace the file at ``path``, or create it, in UTF-8."""
+    """Replace the file at ``path``, or create it, with UTF-8 text."""
     write_bytes(path, content.encode())
 
 

@@ -1,8 +1,8 @@
-"""The evidence lower bound, by Monte Carlo where it must and in closed form where it can.
+"""The evidence lower bound (ELBO): expected log-likelihood by Monte Carlo, KL to the prior in closed form.
 
     ELBO = E_q[log p(𝒟 | θ)] − KL(q‖p) ≈ N/n Σᵢ 1/S Σₛ log p(yᵢ | f(xᵢ; θₛ)) − KL(q‖p),  θₛ ~ q
 
-The sum over i goes over the n examples at hand, which stand for all N.
+The sum over i runs over the n given examples, which represent all N.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def elbo(
     samples: int = 16,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """The ELBO in nats, of all ``num_data`` training examples together; higher is better.
+    """Return the ELBO in nats, a total over all ``num_data`` training examples; higher is better.
 
-    ``data`` is (x, y), or an iterable of such batches: all the training data, or a part that stands for them. ``x`` is
-    a tensor, tuple or dict as ``vadam.predict`` takes it. The posterior needs a prior.
+    ``data`` is (x, y), or an iterable of such batches: all training data, or a representative part. ``x`` is a tensor,
+    tuple or dict, as for ``vadam.predict``. The posterior needs a prior.
 
     >>> from vadam.likelihoods import Bernoulli
     >>> weight = {"weight": torch.zeros(1, 1)}, {"weight": torch.ones(1, 1)}
@@ -64,6 +64,6 @@ def nelbo_per_datum(
     samples: int = 16,
     generator: torch.Generator | None = None,
 ) -> Tensor:
-    """−ELBO/N, on the scale of the training loss; lower is better. The arguments are those of ``elbo``."""
+    """Return −ELBO/N, on the scale of the training loss; lower is better. Arguments are as for ``elbo``."""
     total = elbo(model, post, likelihood, data, num_data=num_data, samples=samples, generator=generator)
     return -total / num_data

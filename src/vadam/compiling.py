@@ -1,4 +1,4 @@
-"""Functions through ``torch.compile``, and as they are where nothing can be compiled."""
+"""Compile functions with ``torch.compile``, and fall back to the original where compilation fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 RECENT = hasattr(torch.compiler, "keep_tensor_guards_unsafe")
-"""torch 2.8 or newer: ``torch.compile`` takes options of any type."""
+"""True for torch 2.8 or newer, where ``torch.compile`` accepts options of any type."""
 
 
 def compiled(
@@ -23,28 +23,29 @@ def compiled(
     options: dict[str, Any] | None = None,
     **how: Any,
 ) -> Callable[..., Any]:
-    """``torch.compile(function, **how)``; where the compiler fails, ``otherwise`` or the function itself, and a warning.
+    """Return ``torch.compile(function, **how)``, with a fallback.
 
+    If compilation fails at the first call, warn, and run ``otherwise`` (default: the function itself) from then on.
     The warning says that ``subject`` cannot be compiled here, and the ``consequence``.
     """
     assert isinstance(function, FunctionType)
-    # A code object of its own: torch counts compilations per code object and gives up after a few.
+    # Copy the code object: torch counts compilations per code object and gives up after a few.
     code, name = function.__code__.replace(), function.__name__
     own = FunctionType(code, function.__globals__, name, function.__defaults__, function.__closure__)
     own.__kwdefaults__ = function.__kwdefaults__
-    fast = torch.compile(own, options={**_width_of_vectors(), **(options or {})} or None, **how)
+    fast = torch.compile(own, options={**_vector_width(), **(options or {})} or None, **how)
     plain = otherwise or function
     works: bool | None = None
 
-    def run_what_works(*arguments: Any) -> Any:
+    def compiled_or_plain(*arguments: Any) -> Any:
         nonlocal works
         if works is not False:
             try:
-                with _first_time() if works is None else nullcontext():
+                with _quiet_compiler() if works is None else nullcontext():
                     result = fast(*arguments)
                 works = True
                 return result
-            except Exception as error:  # of the compiler: it has not run anything yet
+            except Exception as error:  # raised by the compiler, before anything has run
                 reason = " ".join(str(error).split("\n\n")[0].split())
                 warnings.warn(
                     f"{subject} cannot be compiled here, {consequence} ({type(error).__name__}: {reason})", stacklevel=3
@@ -52,21 +53,21 @@ def compiled(
                 works = False
         return plain(*arguments)
 
-    return run_what_works
+    return compiled_or_plain
 
 
-def _width_of_vectors() -> dict[str, Any]:
-    """As an option it is part of the name under which torch keeps compiled code on the disk.
+def _vector_width() -> dict[str, Any]:
+    """Return the vector width of this processor as a compiler option, so that it enters the cache key.
 
-    Without it, a processor with wider vectors than the one that wrote the cache (another machine with the same disk, or this one
-    moved) takes the loops of the narrower and writes past the ends of its tensors.
+    Without it, a processor with wider vectors than the one that wrote the cache runs the loops of the narrower one and
+    writes past the ends of its tensors. This happens when machines share a disk.
     """
     bits = {"AVX2": 256, "AVX512": 512}.get(torch.backends.cpu.get_cpu_capability())
     return {"cpp.simdlen": bits} if bits and RECENT else {}
 
 
 @contextmanager
-def _first_time() -> Iterator[None]:
+def _quiet_compiler() -> Iterator[None]:
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what torch's compiler says to its own developers
+        warnings.simplefilter("ignore")  # warnings meant for the developers of torch's compiler
         yield

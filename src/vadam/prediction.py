@@ -1,9 +1,9 @@
-"""Predictions with their uncertainty: the network averaged over draws of its weights from the posterior.
+"""Predictions with uncertainty: the network's outputs averaged over draws of its weights from the posterior.
 
     p(y | x) = ∫ p(y | f(x; θ)) q(θ) dθ ≈ 1/S Σₛ p(y | f(x; θₛ)),  θₛ ~ q
 
-A prediction keeps the outputs f(x; θₛ) and answers from them. What more data could still settle (epistemic) is the
-spread of f over the draws; what it could not (aleatoric) is the noise of the likelihood.
+A prediction keeps the outputs f(x; θₛ) and computes its answers from them. Epistemic uncertainty, which more data
+would reduce, is the spread of f over the draws. Aleatoric uncertainty is the noise of the likelihood.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ def predict(
     generator: torch.Generator | None = None,
     vmap: bool | None = None,
 ) -> Prediction:
-    """The prediction at ``x``, with the same ``samples`` draws of the weights for every input.
+    """Return the prediction at ``x``, with the same ``samples`` draws of the weights for every input.
 
     ``x``: a tensor, a tuple (the model's arguments), a dict (its keyword arguments), or an iterable of such batches.
     ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``, or
-    ``Draws(post, 64)``, weights that are drawn once and serve many calls.
+    ``Draws(post, 64)``, weights that are drawn once and used in many calls.
     ``samples``: the number of draws, 64 by default.
-    ``likelihood``: ``Categorical`` gives a :class:`Classes`, ``Bernoulli`` a :class:`Binary`, those of numbers (``Gaussian``,
+    ``likelihood``: ``Categorical`` gives a :class:`Classes`, ``Bernoulli`` a :class:`Binary`, likelihoods of numbers (``Gaussian``,
     ``InputNoiseGaussian``, ``StudentT``, ``Poisson``, ``NegativeBinomial``) a :class:`Regression`; without one the result is a
-    :class:`Regression` of the function values, free of noise.
-    ``batch_size``: cut the inputs; the draws, and with them the result, stay the same.
-    ``vmap``: None tries it where it pays and falls back to one draw at a time; True and False insist.
+    :class:`Regression` of the function values, without noise.
+    ``batch_size``: split the inputs into batches; draws and result stay the same.
+    ``vmap``: None uses it where it is faster and falls back to one draw at a time; True and False force the choice.
 
-    The model runs in evaluation mode, without gradients, and is left as it was.
+    The model runs in evaluation mode, without gradients. Afterwards its mode is restored.
 
     >>> from vadam.gaussian import MeanFieldGaussian
     >>> post = MeanFieldGaussian({"weight": torch.ones(1, 1)}, {"weight": torch.full((1, 1), 4.0)})
@@ -74,13 +74,13 @@ def predict(
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
-    """The outputs ``samples`` [S, B, ...] at S draws of the weights, and what the likelihood makes of them."""
+    """The outputs ``samples`` [S, B, ...] at S draws of the weights, and their likelihood."""
 
     samples: Tensor
     likelihood: Likelihood | None = None
 
     def log_prob_samples(self, y: Tensor) -> Tensor:
-        """log p(yᵢ | xᵢ, θₛ), [S, B]: what ``vadam.metrics.log_likelihood`` and ``joint_log_likelihood`` average."""
+        """Return log p(yᵢ | xᵢ, θₛ), [S, B], the input of ``vadam.metrics.log_likelihood``."""
         if self.likelihood is None:
             raise ValueError(
                 "the probability of targets needs a likelihood: predict(..., likelihood=vadam.Gaussian(τ))"
@@ -88,11 +88,11 @@ class Prediction:
         return torch.stack([self.likelihood.log_prob(output, y) for output in self.samples])
 
     def log_prob(self, y: Tensor) -> Tensor:
-        """log 1/S Σₛ p(yᵢ | xᵢ, θₛ) for each example."""
+        """Return log 1/S Σₛ p(yᵢ | xᵢ, θₛ) for each example."""
         return _log_mean_exp(self.log_prob_samples(y))
 
     def joint_log_prob(self, y: Tensor) -> Tensor:
-        """log 1/S Σₛ Πᵢ p(yᵢ | xᵢ, θₛ), one number for all examples together."""
+        """Return log 1/S Σₛ Πᵢ p(yᵢ | xᵢ, θₛ), one number for all examples together."""
         return _log_mean_exp(self.log_prob_samples(y).sum(1))
 
     def __getattr__(self, name: str) -> Any:
@@ -108,9 +108,9 @@ class Prediction:
 
 
 class Regression(Prediction):
-    """A mixture of S distributions for every target, one for each draw of the weights: Gaussians, say, around f(x; θₛ).
+    """A mixture of S distributions for every target, one for each draw of the weights.
 
-    The whole variance is that of the means over the draws (epistemic) plus the mean of the variances (aleatoric).
+    The total variance is the variance of the means over the draws (epistemic) plus the mean variance of the noise (aleatoric).
     """
 
     @property
@@ -119,12 +119,12 @@ class Regression(Prediction):
 
     @property
     def epistemic(self) -> Tensor:
-        """Standard deviation over the draws of what each network predicts, E[y | f(x; θₛ)]."""
+        """Return the standard deviation of E[y | f(x; θₛ)] over the draws."""
         return self._means.std(0, correction=0)
 
     @property
     def aleatoric(self) -> Tensor:
-        """Standard deviation of the noise: the root of its mean variance over the draws."""
+        """Return the standard deviation of the noise: the root of its mean variance over the draws."""
         if self.likelihood is None:
             return torch.zeros_like(self.samples[0])
         if isinstance(self.likelihood, Gaussian):
@@ -137,24 +137,25 @@ class Regression(Prediction):
 
     @property
     def std(self) -> Tensor:
-        """Standard deviation of y: epistemic and aleatoric together."""
+        """Return the standard deviation of y: epistemic and aleatoric together."""
         return self.variance.sqrt()
 
     def cdf(self, y: Tensor) -> Tensor:
-        """Return P(Y ≤ y) for every target; for real targets that follow the prediction these are uniform."""
+        """Return P(Y ≤ y) for every target; for a calibrated prediction of real targets these are uniform."""
         y = like_output(y, self._means[0])
         if self.likelihood is None:
             return (self.samples <= y).to(self.samples.dtype).mean(0)
         return self._numbers.cdf(self.samples, y).mean(0)
 
     def quantile(self, q: float | Tensor) -> Tensor:
-        """Return the y with P(Y ≤ y) = q, of the mixture, not of a Gaussian with its moments; a vector q adds a first axis.
+        """Return the y with P(Y ≤ y) = q under the mixture; a vector q adds a first axis.
 
-        For counts it is the smallest y with P(Y ≤ y) ≥ q.
+        This is the exact quantile of the mixture, not that of a Gaussian with the same moments. For counts it is the smallest
+        y with P(Y ≤ y) ≥ q.
         """
         levels = torch.as_tensor(q, dtype=self.samples.dtype, device=self.samples.device)
         if not bool(((levels > 0) & (levels < 1)).all()) or levels.dim() > 1:
-            raise ValueError(f"q={q!r} is not valid: give a probability between 0 and 1, or a vector of them")
+            raise ValueError(f"q must be a probability between 0 and 1, or a vector of them, got {q!r}")
         if levels.dim():
             return torch.stack([self.quantile(level) for level in levels])
         if self.likelihood is None:
@@ -162,9 +163,9 @@ class Regression(Prediction):
         return self._mixture_quantile(levels)
 
     def interval(self, level: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Return lower and upper end of the central interval that holds y with probability ``level``."""
+        """Return lower and upper end of the central interval that contains y with probability ``level``."""
         if not 0 < level < 1:
-            raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")
+            raise ValueError(f"level must be between 0 and 1, e.g. 0.9, got {level!r}")
         return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
 
     def draw(self, generator: torch.Generator | None = None) -> Tensor:
@@ -202,7 +203,7 @@ class Regression(Prediction):
 
 
 class Classes(Prediction):
-    """Probabilities of classes, 1/S Σₛ softmax f(x; θₛ). Entropies are in nats."""
+    """Class probabilities 1/S Σₛ softmax f(x; θₛ). Entropies are in nats."""
 
     @property
     def probs(self) -> Tensor:
@@ -210,27 +211,27 @@ class Classes(Prediction):
 
     @property
     def label(self) -> Tensor:
-        """The most probable class."""
+        """Return the most probable class."""
         return self._class_probs.argmax(-1)
 
     @property
     def confidence(self) -> Tensor:
-        """The probability of that class."""
+        """Return the probability of the most probable class."""
         return self._class_probs.amax(-1)
 
     @property
     def entropy(self) -> Tensor:
-        """H[p], the whole uncertainty: expected entropy and mutual information together."""
+        """Return H[p], the total uncertainty: the sum of expected entropy and mutual information."""
         return torch.special.entr(self._class_probs).sum(-1)
 
     @property
     def expected_entropy(self) -> Tensor:
-        """1/S Σₛ H[pₛ], the aleatoric part: how unsure each network is."""
+        """Return 1/S Σₛ H[pₛ], the aleatoric part: the mean uncertainty of each draw."""
         return torch.special.entr(self._class_log_probs.exp()).sum(-1).mean(0)
 
     @property
     def mutual_information(self) -> Tensor:
-        """H[p] − 1/S Σₛ H[pₛ], the epistemic part: how much the networks disagree."""
+        """Return H[p] − 1/S Σₛ H[pₛ], the epistemic part: the disagreement between the draws."""
         return (self.entropy - self.expected_entropy).clamp(min=0)
 
     @property
@@ -243,7 +244,7 @@ class Classes(Prediction):
 
 
 class Binary(Classes):
-    """Two classes, one output: ``probs`` is P(y = 1), in the shape of the outputs."""
+    """Probabilities of two classes from one output: ``probs`` is P(y = 1), in the shape of the outputs."""
 
     @property
     def probs(self) -> Tensor:
@@ -255,7 +256,10 @@ def _log_mean_exp(log_p: Tensor) -> Tensor:
 
 
 def _empirical_quantile(samples: Tensor, q: Tensor) -> Tensor:
-    """Linear between the order statistics around q (S − 1); ``torch.quantile`` refuses more than 16 million numbers."""
+    """Interpolate linearly between the order statistics around q (S − 1).
+
+    ``torch.quantile`` refuses more than 16 million numbers.
+    """
     ordered = samples.sort(0).values
     position = q * (len(samples) - 1)
     return torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())

@@ -1,4 +1,4 @@
-"""The names that ``import vadam`` offers. They are imported at the first use of one, because torch takes seconds."""
+"""The public names of ``import vadam``; they are imported at their first use, because importing torch takes seconds."""
 
 from vadam import calibration, curvature, metrics, rules, schedules
 from vadam.bound import elbo

@@ -1,10 +1,10 @@
-"""Schedules: for the learning rate with torch's own ``LambdaLR``, for any other argument of a group with ``Anneal``.
+"""Schedules for the learning rate (with torch's ``LambdaLR``) and for any other argument of a group (``Anneal``).
 
 >>> import torch, vadam
 >>> w = torch.nn.Parameter(torch.zeros(3))
 >>> opt = vadam.Vadam([w], lr=0.1, num_data=100)
 >>> rate = torch.optim.lr_scheduler.LambdaLR(opt, vadam.schedules.decay(0.55))
->>> tau = vadam.schedules.Anneal(opt, "tau", vadam.schedules.linear(1.0, 0.0, steps=1000))     # inference turns into optimisation
+>>> tau = vadam.schedules.Anneal(opt, "tau", vadam.schedules.linear(1.0, 0.0, steps=1000))     # from inference to optimisation
 >>> opt.param_groups[0]["tau"]
 1.0
 >>> tau.step()
@@ -23,25 +23,25 @@ Schedule = Callable[[int], float]
 
 
 def decay(power: float) -> Schedule:
-    """The paper's 1/(1 + tᵖ) (App. I), as a factor: p = 0.55 there."""
+    """Return the paper's factor 1/(1 + tᵖ) of the learning rate (App. I, where p = 0.55)."""
     return lambda t: 1 / (1 + t**power)
 
 
 def linear(start: float, end: float, *, steps: int) -> Schedule:
-    """From ``start`` to ``end`` in ``steps`` steps, then constant: for annealing τ, or for warming up the prior's weight."""
+    """Return a schedule from ``start`` to ``end`` in ``steps`` steps, then constant: to anneal τ or to warm up the prior."""
     if steps < 1:
-        raise ValueError(f"steps={steps!r} is not valid: give a whole number from 1")
+        raise ValueError(f"steps must be at least 1, got {steps!r}")
     return lambda t: start + (end - start) * min(t, steps) / steps
 
 
 class Anneal:
-    """Sets the argument ``name`` of every parameter group to ``schedule(t)``; call ``step()`` after the optimizer's."""
+    """Set the argument ``name`` of every parameter group to ``schedule(t)``; call ``step()`` after the optimizer's."""
 
     def __init__(self, optimizer: Optimizer, name: str, schedule: Schedule) -> None:
         for group in optimizer.param_groups:
             if name not in group:
                 raise ValueError(
-                    f"{type(optimizer).__name__} has no argument {name!r}: its groups have {sorted(set(group) - {'params'})}"
+                    f"{type(optimizer).__name__} has no argument {name!r}: choose one of {sorted(set(group) - {'params'})}"
                 )
         self.optimizer, self.name, self.schedule, self.t = optimizer, name, schedule, 0
         self._set()

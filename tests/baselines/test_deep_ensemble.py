@@ -37,6 +37,6 @@ def test_members_keep_their_own_buffers(regression):
 
 def test_a_module_is_refused(mlp, regression):
     with pytest.raises(
-        TypeError, match=r"pass a function that makes one, e.g. lambda: Sequential\(...\), not a module"
+        TypeError, match=r"pass a function that returns a new one, e.g. lambda: Sequential\(...\), not a module"
     ):
         DeepEnsemble().fit(mlp(), *regression, Gaussian(1.0))

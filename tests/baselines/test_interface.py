@@ -81,8 +81,8 @@ def test_before_fit(make):
     ("change", "message"),
     [
         ({"y": torch.zeros(3)}, "same number of rows"),
-        ({"batch_size": 0}, "batch_size=0"),
-        ({"epochs": -1}, "epochs=-1"),
+        ({"batch_size": 0}, "batch_size at least 1, got .* and 0"),
+        ({"epochs": -1}, "epochs must be at least 0 .* got -1"),
     ],
 )
 def test_bad_fit(make, mlp, regression, change, message):
@@ -95,11 +95,11 @@ def test_bad_fit(make, mlp, regression, change, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: MAP(prior_precision=0.0), "prior_precision=0.0 is not valid"),
-        (lambda: DiagonalLaplace(prior_precision=-1.0), "prior_precision=-1.0 is not valid"),
-        (lambda: DeepEnsemble(members=0), "members=0 is not valid"),
-        (lambda: MCDropout(rate=1.0), "rate=1.0 is not valid"),
-        (lambda: MCDropout(lengthscale=0.0), "lengthscale=0.0 is not valid"),
+        (lambda: MAP(prior_precision=0.0), "prior_precision must be positive and finite, got 0.0"),
+        (lambda: DiagonalLaplace(prior_precision=-1.0), "prior_precision must be positive and finite, got -1.0"),
+        (lambda: DeepEnsemble(members=0), "members must be at least 1, got 0"),
+        (lambda: MCDropout(rate=1.0), r"rate must be in \[0, 1\), got 1.0"),
+        (lambda: MCDropout(lengthscale=0.0), "lengthscale must be positive and finite, got 0.0"),
     ],
 )
 def test_bad_hyperparameters(make, message):

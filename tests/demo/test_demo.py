@@ -95,7 +95,7 @@ def test_a_phone_shows_it_without_scrolling_sideways(smoke: tuple[Results, Path,
 def test_ctrl_c_keeps_what_is_done(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(results: Results, tell: regression.Tell) -> None:
+    def interrupt(results: Results, report: regression.ReportProgress) -> None:
         raise KeyboardInterrupt
 
     planned = {job.title: job for job in plan.jobs(SMOKE)}
@@ -116,13 +116,13 @@ def test_ctrl_c_keeps_what_is_done(
 def test_ctrl_c_before_anything_writes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def interrupt(results: Results, tell: regression.Tell) -> None:
+    def interrupt(results: Results, report: regression.ReportProgress) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(plan, "jobs", lambda size: [plan.Job("stop", 1.0, interrupt)])
     with pytest.raises(KeyboardInterrupt):
         main(tmp_path, SMOKE)
-    assert "nothing is done" in capsys.readouterr().out
+    assert "before the first training" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
 
@@ -219,7 +219,7 @@ def test_a_score_is_in_the_units_of_the_target() -> None:
     likelihood = vadam.Gaussian(noise_precision=0.25)
     point = vadam.MeanFieldGaussian({}, {}, point={"weight": network.weight.detach(), "bias": network.bias.detach()})
     problem = regression.Problem(x, y, x, y, likelihood, lambda: network, unit=10.0)
-    score = regression.judge(problem, regression.Learned(network, point, likelihood, seconds=1.5))
+    score = regression.evaluate(problem, regression.Learned(network, point, likelihood, seconds=1.5))
     density = torch.distributions.Normal(0.0, 20.0).log_prob(10 * y)
     assert score.rmse == pytest.approx(30.0)
     assert score.log_likelihood == pytest.approx(density.mean().item(), rel=1e-5)

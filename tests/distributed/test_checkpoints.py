@@ -91,7 +91,7 @@ def test_a_checkpoint_is_not_written_over_and_a_half_written_one_is_not_found(tm
     assert checkpoint.latest(tmp_path).name == "step-00000010"
     with pytest.raises(FileExistsError, match=r"step-00000010.*delete it"):
         checkpoint.save(tmp_path, model, opt, step=10)
-    with pytest.raises(ValueError, match=r"step=-1 is not valid"):
+    with pytest.raises(ValueError, match=r"step must be an integer, at least 0, got -1"):
         checkpoint.save(tmp_path, model, opt, step=-1)
     checkpoint.save(tmp_path, model, opt, step=11)
     assert checkpoint.latest(tmp_path).name == "step-00000011"

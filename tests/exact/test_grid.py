@@ -61,8 +61,8 @@ def test_evidence_of_logistic_regression():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"points": 1}, "two points or more"),
-        ({"x_range": (1, 0)}, "rising ranges"),
+        ({"points": 1}, "points >= 2"),
+        ({"x_range": (1, 0)}, "ascending ranges"),
         ({"log_density": lambda w: w}, "one number"),
         ({"log_density": lambda w: w[:, 0] * math.nan}, "not NaN"),
     ],

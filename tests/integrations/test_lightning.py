@@ -324,5 +324,5 @@ def test_mistakes(module: Regression, options: dict[str, Any], message: str, tmp
 def test_a_checkpoint_without_a_posterior_says_so(tmp_path: Path) -> None:
     fit(Regression(VADAM), tmp_path, epochs=1).save_checkpoint(tmp_path / "plain.ckpt")
     assert KEY not in torch.load(tmp_path / "plain.ckpt", weights_only=True)
-    with pytest.raises(ValueError, match="holds no posterior"):
+    with pytest.raises(ValueError, match="contains no posterior"):
         posterior(tmp_path / "plain.ckpt")

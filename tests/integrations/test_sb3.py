@@ -81,14 +81,14 @@ def test_wrong_arguments_are_told() -> None:
         small("Pendulum-v1", vadam.Vprop)
     for wrong in (1e-3, "vadam", None):
         with pytest.raises(
-            TypeError, match=r"actor_optimizer=.* is not valid: give a class.*the critic's rate is learning_rate"
+            TypeError, match=r"actor_optimizer=.* is not valid: pass a class.*the critic's rate is learning_rate"
         ):
             small("Pendulum-v1", wrong)
     with pytest.raises(ValueError, match="samples=2 in actor_optimizer_kwargs is not valid"):
         small("Pendulum-v1", vadam.Vadam, {"samples": 2})
     for wrong in (1e-4, [("lr", 1e-4)], 0):
         with pytest.raises(
-            TypeError, match=r"actor_optimizer_kwargs=.* is not valid: give .* by name, such as \{'lr': 1e-4\}"
+            TypeError, match=r"actor_optimizer_kwargs=.* is not valid: pass .* by name, such as \{'lr': 1e-4\}"
         ):
             small("Pendulum-v1", vadam.Vadam, wrong)
     with pytest.raises(

@@ -152,7 +152,6 @@ class Plain:
         normal: Normal | None = None,
     ) -> Values:
         """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
-
         rule_args = bucket.vector_args()
 
         def evaluate(parts: Vectors, args: RuleArgs) -> Values:

@@ -1,7 +1,7 @@
-"""What users compare with: one network, many networks, dropout, and Gaussians fitted after training.
+"""Baselines to compare with: MAP, deep ensembles, MC-Dropout, and Laplace approximations.
 
-Each has ``fit(model, X, y, likelihood, ...)``, its hyper-parameters in the constructor, the trained network in
-``model``, and is a posterior for ``vadam.predict(baseline.model, baseline, x, likelihood=likelihood)``.
+Each has ``fit(model, X, y, likelihood, ...)``, its hyper-parameters in the constructor, and the trained network in
+``model``. Each is a posterior for ``vadam.predict(baseline.model, baseline, x, likelihood=likelihood)``.
 """
 
 from vadam.baselines.deep_ensemble import DeepEnsemble

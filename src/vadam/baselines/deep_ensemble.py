@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from vadam.baselines.map import MAP
-from vadam.baselines.training import ModelOrFactory, Progress, need_fit
+from vadam.baselines.training import ModelOrFactory, Progress, require_fitted
 from vadam.likelihoods import Likelihood
 
 
 class DeepEnsemble:
-    """K MAP networks, each with its own initial weights and order of the data.
+    """An ensemble of K MAP networks, each with its own initial weights and order of the data.
 
-    A prediction holds the output of every member once.
+    A prediction contains the output of every member once.
 
         network = lambda: nn.Sequential(nn.Linear(13, 50), nn.ReLU(), nn.Linear(50, 1))
         ensemble = DeepEnsemble(members=5).fit(network, X, y, vadam.Gaussian(noise_precision=10.0))
@@ -25,12 +25,12 @@ class DeepEnsemble:
 
     def __init__(self, members: int = 5, *, prior_precision: float = 1.0) -> None:
         if members < 1:
-            raise ValueError(f"members={members} is not valid: an ensemble has one network or more")
+            raise ValueError(f"members must be at least 1, got {members}")
         self.members = [MAP(prior_precision) for _ in range(members)]
 
     @property
     def model(self) -> nn.Module | None:
-        """The first network, for the ``model`` argument of ``vadam.predict``."""
+        """Return the first network, for the ``model`` argument of ``vadam.predict``."""
         return self.members[0].model
 
     def fit(
@@ -46,27 +46,30 @@ class DeepEnsemble:
         generator: torch.Generator | None = None,
         progress: Progress | None = None,
     ) -> DeepEnsemble:
-        """``model`` is a function that makes a new network each time; ``progress`` counts the epochs of all members."""
+        """Train all members.
+
+        ``model`` is a function that returns a new network at each call. ``progress`` counts the epochs of all members.
+        """
         if isinstance(model, nn.Module):
             raise TypeError(
-                "a deep ensemble trains several networks from different starts: pass a function that makes one, e.g. "
+                "a deep ensemble trains several networks from different starts: pass a function that returns a new one, e.g. "
                 f"lambda: {type(model).__name__}(...), not a module"
             )
         for k, member in enumerate(self.members):
             member.fit(
                 model, X, y, likelihood,
                 epochs=epochs, batch_size=batch_size, lr=lr, generator=generator,
-                progress=progress and partial(_shifted, progress, k, len(self.members)),
+                progress=progress and partial(_report_member, progress, k, len(self.members)),
             )  # fmt: skip
         return self
 
     def outputs(self, x: Any, samples: int | None = None, generator: torch.Generator | None = None) -> Tensor:
-        """The output of every member, [K, B, ...]: all there is, so ``samples`` and ``generator`` have no say."""
+        """Return the outputs [K, B, ...] of all members; ``samples`` and ``generator`` are ignored."""
         args, kwargs = (x, {}) if isinstance(x, tuple) else ((), x) if isinstance(x, dict) else ((x,), {})
-        networks = [need_fit(member.model, self) for member in self.members]
+        networks = [require_fitted(member.model, self) for member in self.members]
         with torch.no_grad():
             return torch.stack([network(*args, **kwargs) for network in networks])
 
 
-def _shifted(progress: Progress, member: int, members: int, done: int, epochs: int) -> None:
+def _report_member(progress: Progress, member: int, members: int, done: int, epochs: int) -> None:
     progress(member * epochs + done, members * epochs)

@@ -1,10 +1,10 @@
-"""Laplace approximations: a Gaussian at the MAP network θ*, its precision the curvature there.
+"""Laplace approximations: a Gaussian at the MAP network θ*, whose precision is the curvature there.
 
     q(θ) = N(θ | θ*, P⁻¹),   P = λI + Σᵢ Jᵢᵀ Hᵢ Jᵢ,   Jᵢ = ∂f(xᵢ; θ*)/∂θ,   Hᵢ = −∂²log p(yᵢ | f)/∂f²
 
 The generalised Gauss–Newton matrix in P is exact for networks that are linear in θ and never indefinite.
-``DiagonalLaplace`` keeps its diagonal, over all weights; ``LastLayerLaplace`` keeps all of it, over the last linear
-layer alone.
+``DiagonalLaplace`` keeps its diagonal over all weights. ``LastLayerLaplace`` keeps the full matrix over the last
+linear layer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ JACOBIAN_ELEMENTS_AT_ONCE = 2**24
 
 
 class _Laplace:
-    """MAP first, then its curvature; ``posterior`` is the Gaussian, and what ``vadam.predict`` wants."""
+    """Train a MAP network, then fit the Gaussian ``posterior`` to its curvature."""
 
     posterior: MeanFieldGaussian | FullGaussian
 
@@ -49,7 +49,7 @@ class _Laplace:
         generator: torch.Generator | None = None,
         progress: Progress | None = None,
     ) -> Self:
-        """Train as ``MAP`` does, then take the curvature over X; with ``epochs=0`` the model counts as trained."""
+        """Train as ``MAP`` does, then compute the curvature over X; ``epochs=0`` means that the model is trained."""
         self.map.fit(
             model, X, y, likelihood,
             epochs=epochs, batch_size=batch_size, lr=lr, generator=generator, progress=progress,
@@ -70,7 +70,7 @@ class _Laplace:
 
 
 class DiagonalLaplace(_Laplace):
-    """diag(P) over all trained weights."""
+    """A Laplace approximation with precision diag(P) over all trained weights."""
 
     def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> MeanFieldGaussian:
         lam = self.map.prior_precision
@@ -84,13 +84,16 @@ class DiagonalLaplace(_Laplace):
 
 
 class LastLayerLaplace(_Laplace):
-    """All of P over the weight and bias of the last ``nn.Linear`` of the module; the other weights are points."""
+    """A Laplace approximation with the full P over the weight and bias of the last ``nn.Linear``.
+
+    All other weights are deterministic.
+    """
 
     def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> FullGaussian:
         lam = self.map.prior_precision
         linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
         if not linear:
-            raise ValueError(f"{type(model).__name__} has no nn.Linear layer, so no last one")
+            raise ValueError(f"{type(model).__name__} has no nn.Linear layer: use DiagonalLaplace")
         of_last_layer = {f"{linear[-1]}.{name}".lstrip(".") for name in ("weight", "bias")}
         weights, point = _split(model, lambda name, p: name in of_last_layer)
         mean = torch.cat([p.flatten() for p in weights.values()])
@@ -104,7 +107,7 @@ class LastLayerLaplace(_Laplace):
 def _split(
     model: nn.Module, of_posterior: Callable[[str, Tensor], bool]
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    """The weights that get a distribution, and the rest."""
+    """Return the weights that get a distribution, and the other ones."""
     named = dict(model.named_parameters())
     chosen = {name: p.detach() for name, p in named.items() if of_posterior(name, p)}
     return chosen, {name: p.detach() for name, p in named.items() if name not in chosen}
@@ -113,7 +116,7 @@ def _split(
 def _curvature(
     model: nn.Module, weights: dict[str, Tensor], X: Tensor, y: Tensor, likelihood: Likelihood
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """J [n, K, P] and H [n, K, K] of the examples, n at a time so that memory stays bounded."""
+    """Yield J [n, K, P] and H [n, K, K] for n examples at a time, so that memory stays bounded."""
 
     def flat_output(weights: dict[str, Tensor], x: Tensor) -> tuple[Tensor, Tensor]:
         output = functional_call(model, weights, (x[None],))[0]

@@ -1,4 +1,4 @@
-"""How every baseline is trained: Adam on the minibatch mean negative log-likelihood, the prior as weight decay."""
+"""The training loop of every baseline: Adam on the mean negative log-likelihood, with the prior as weight decay."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -11,8 +11,8 @@ ModelOrFactory = nn.Module | Callable[[], nn.Module]
 Progress = Callable[[int, int], None]
 
 
-def built(model: ModelOrFactory, generator: torch.Generator | None) -> nn.Module:
-    """The module itself, or a new one from the factory, its first weights drawn from the generator if there is one."""
+def build_model(model: ModelOrFactory, generator: torch.Generator | None) -> nn.Module:
+    """Return the module itself, or a new one from the factory, with weights seeded by the generator if given."""
     if isinstance(model, nn.Module):
         return model
     if generator is None:
@@ -36,15 +36,16 @@ def train(
     generator: torch.Generator | None,
     progress: Progress | None,
 ) -> None:
-    """``priors`` pairs parameters with the precision λ of their prior, 0 for none, which is a weight decay of λ/N.
+    """Train a model on shuffled minibatches.
 
-    The rows are shuffled anew in every epoch; the last, smaller minibatch is kept and averaged over its own size.
+    ``priors`` pairs parameters with the precision λ of their prior, a weight decay of λ/N; 0 means no prior.
+    The rows are shuffled in every epoch. The last, smaller minibatch is kept and averaged over its own size.
     ``progress(done, epochs)`` is called after each epoch.
     """
     if len(X) != len(y) or not len(X):
-        raise ValueError(f"X and y need the same number of rows, one or more, but have {len(X)} and {len(y)}")
+        raise ValueError(f"X and y need the same number of rows, at least 1, got {len(X)} and {len(y)}")
     if epochs < 0 or batch_size < 1:
-        raise ValueError(f"epochs={epochs} must be 0 or more and batch_size={batch_size} 1 or more")
+        raise ValueError(f"epochs must be at least 0 and batch_size at least 1, got {epochs} and {batch_size}")
     optimizer = torch.optim.Adam([{"params": params, "weight_decay": lam / len(X)} for params, lam in priors], lr=lr)
     device = None if generator is None else generator.device
     model.train()
@@ -58,13 +59,15 @@ def train(
     model.eval()
 
 
-def positive(name: str, value: float) -> float:
+def check_positive(name: str, value: float) -> float:
+    """Return the value; raise ValueError unless it is positive and finite."""
     if not 0 < value < float("inf"):
-        raise ValueError(f"{name}={value!r} is not valid: it is positive and finite")
+        raise ValueError(f"{name} must be positive and finite, got {value!r}")
     return value
 
 
-def need_fit(model: nn.Module | None, baseline: object) -> nn.Module:
+def require_fitted(model: nn.Module | None, baseline: object) -> nn.Module:
+    """Return the trained model; raise RuntimeError before ``fit``."""
     if model is None:
         raise RuntimeError(f"{type(baseline).__name__} has no weights yet: call fit(model, X, y, likelihood) first")
     return model

@@ -1,4 +1,4 @@
-"""Predictions corrected on rows that the model has not seen: scaled probabilities and spreads, conformal intervals and sets.
+"""Correct predictions on held-out rows: scaled probabilities and spreads, conformal intervals and sets.
 
     scaling = SpreadScaling.fit(pred, y)          # of held-out rows
     low, high = scaling(new_pred).interval(0.9)   # still a prediction, with density and quantiles

@@ -1,4 +1,4 @@
-"""Conformal intervals: their ends are moved until they hold enough of the targets that the model has not seen.
+"""Conformal intervals: widened until they contain enough held-out targets.
 
     score R of a held-out row                             interval of a new row
     absolute    |y − m(x)|                                m(x) ± R̂

@@ -23,5 +23,6 @@ def kth_smallest(values: Tensor, k: int) -> Tensor:
 
 
 def check_level(level: float) -> None:
+    """Raise ValueError unless the level is between 0 and 1."""
     if not 0 < level < 1:
         raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")

@@ -1,4 +1,4 @@
-"""One number that corrects how sure a model is, fitted to rows that it has not seen.
+"""Scale the confidence of a model by one number that is fitted to held-out rows.
 
     TemperatureScaling    p(y | x) = 1/S Σₛ softmax(f(x; θₛ)/T)                        classes (Guo et al. 2017, for S = 1)
     SpreadScaling         y ↦ m(x) + c (y − m(x)), m(x) the predictive mean            numbers

@@ -1,4 +1,4 @@
-"""Conformal sets of classes: as many classes as it takes to hold the right one with a given probability.
+"""Conformal sets of classes: as many classes as needed to contain the right one with a given probability.
 
     score R of a class c                                  classes of a new row: all c with R_c ≤ R̂
     probability   1 − p_c                                 the smallest sets on average (Sadinle et al. 2019)

@@ -1,9 +1,10 @@
-"""The command ``vadam``."""
+"""The ``vadam`` command."""
 
 import sys
 
 
 def main() -> None:
+    """Run the command; explain how to install typer and rich if they are missing."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

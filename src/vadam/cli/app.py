@@ -1,4 +1,4 @@
-"""The commands, each of a few lines; what they do is imported when they run, so that ``vadam --help`` is quick."""
+"""Define the commands; the code behind them is imported when they run, so that ``vadam --help`` is fast."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""``vadam demo``."""
+"""The ``vadam demo`` command."""
 
 import json
 import sys
@@ -13,9 +13,9 @@ from vadam.cli.json_output import Json, print_json
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder of the page.")] = Path("report"), as_json: Json = False
+    out: Annotated[Path, typer.Option(help="Folder to write the page to.")] = Path("report"), as_json: Json = False
 ) -> None:
-    """Train the family on small data that needs no download, and write a page about it."""
+    """Train the optimizers on small data that needs no download, and write a page with the results."""
     with exit_on_error(as_json):
         from vadam.cli import output_paths
         from vadam.demo import main

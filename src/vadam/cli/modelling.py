@@ -1,4 +1,4 @@
-"""From a file to a judged model, and from a model to predictions."""
+"""Fit and evaluate a model on a table, and predict with a saved model."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,46 +10,47 @@ import numpy as np
 from vadam import atomic
 from vadam.cli import dataframe
 from vadam.cli.errors import CommandError
-from vadam.report.model import ClassificationJudged, Judged, RegressionJudged
+from vadam.report.model import ClassificationEvaluation, Evaluation, RegressionEvaluation
 
 if TYPE_CHECKING:
     import pandas as pd
 
-CLASSES_AT_MOST = 10
-"""A target of whole numbers with no more different values than this is taken for classes."""
+MAX_CLASSES = 10
+"""An integer target with at most this many different values is treated as classes."""
 
 
 @dataclass(frozen=True)
 class Fitted:
+    """A fitted estimator and its evaluation on held-out rows."""
+
     model: Any
-    judged: Judged
+    evaluation: Evaluation
 
 
 def fit(
     path: Path, target: str, task: str, ignored: tuple[str, ...], holdout: float, options: dict[str, Any]
 ) -> Fitted:
-    """Tunes and judges on a part of the rows, then trains on all of them with what the tuning found."""
+    """Tune and evaluate on a part of the rows, then train on all rows with the tuned settings."""
     table = dataframe.read(path)
     y = dataframe.target_of(table, target)
-    X = dataframe.features(table.drop(columns=[target, *_known(table, ignored)]))
+    X = dataframe.features(table.drop(columns=[target, *_check_ignored(table, ignored)]))
     estimator = _estimator(_task(task, y), options)
     train, test = _split(len(X), holdout, options["random_state"])
     try:
-        judge = estimator.fit(X.iloc[train], y.iloc[train])
-        judged = _judge(judge, X.iloc[test], y.iloc[test], target, len(X))
-        return Fitted(judge.refit(X, y), judged)
+        tuned = estimator.fit(X.iloc[train], y.iloc[train])
+        evaluation = _evaluate(tuned, X.iloc[test], y.iloc[test], target, len(X))
+        return Fitted(tuned.refit(X, y), evaluation)
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
 
 
 def predict(model_path: Path, path: Path, level: float) -> "pd.DataFrame":
+    """Predict the rows of a table with a saved model."""
     if not 0 < level < 1:
-        raise CommandError(f"--level is a probability between 0 and 1, not {level}.")
+        raise CommandError(f"--level must be between 0 and 1, got {level}.")
     model = load(model_path)
     if not hasattr(model, "feature_names_in_"):
-        raise CommandError(
-            f"{model_path} was fitted without names of columns: fit it with vadam fit, or to a DataFrame."
-        )
+        raise CommandError(f"{model_path} was fitted without column names: fit it with vadam fit, or to a DataFrame.")
     table = dataframe.read(path)
     try:
         return _predictions(model, table, level)
@@ -73,11 +74,12 @@ def _predictions(model: Any, table: "pd.DataFrame", level: float) -> "pd.DataFra
 
 
 def load(path: Path) -> Any:
+    """Load a model that ``vadam fit`` has written."""
     from vadam import persist
     from vadam.estimators import VadamClassifier, VadamRegressor
 
     if not path.is_file():
-        raise CommandError(f"There is no model {path}.")
+        raise CommandError(f"There is no model {path}: check the path.")
     try:
         classifies = persist.load(path).config.get("estimator") == VadamClassifier.__name__
         return (VadamClassifier if classifies else VadamRegressor).load(path)
@@ -86,14 +88,14 @@ def load(path: Path) -> Any:
 
 
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
-    """Return the function that writes predictions to a .csv or .parquet file."""
+    """Return a function that writes predictions to a .csv or .parquet file."""
     match out.suffix.lower():
         case ".csv":
             return lambda predictions: atomic.write_bytes(out, predictions.to_csv(index=False).encode())
         case ".parquet" | ".pq":
             return lambda predictions: atomic.write_bytes(out, predictions.to_parquet(index=False))
         case _:
-            raise CommandError(f"--out is a .csv or .parquet file, not {out}.")
+            raise CommandError(f"--out must be a .csv or .parquet file, got {out}.")
 
 
 def _estimator(task: str, options: dict[str, Any]) -> Any:
@@ -110,26 +112,26 @@ def _task(task: str, y: "pd.Series") -> str:
     if task in ("regression", "classification"):
         return task
     if task != "auto":
-        raise CommandError(f"--task is auto, regression or classification, not {task!r}.")
+        raise CommandError(f"--task must be auto, regression or classification, got {task!r}.")
     numbers = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
-    few = y.nunique() <= CLASSES_AT_MOST and bool((y == y.round()).all()) if numbers else True
+    few = y.nunique() <= MAX_CLASSES and bool((y == y.round()).all()) if numbers else True
     return "classification" if few else "regression"
 
 
 def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
     if not 0 < holdout < 1:
-        raise CommandError(f"--holdout is a share between 0 and 1, not {holdout}.")
+        raise CommandError(f"--holdout must be between 0 and 1, got {holdout}.")
     order = np.random.default_rng(seed).permutation(rows)
     kept = round(holdout * rows)
     if not 1 <= kept <= rows - 2:
-        raise CommandError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
+        raise CommandError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them: change --holdout.")
     return order[kept:], order[:kept]
 
 
-def _judge(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int) -> Judged:
+def _evaluate(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int) -> Evaluation:
     if hasattr(model, "classes_"):
         seen = y.isin(model.classes_)
-        return ClassificationJudged(
+        return ClassificationEvaluation(
             target,
             rows,
             np.asarray(y[seen]),
@@ -140,12 +142,12 @@ def _judge(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int
     mean, std = model.predict(X, return_std=True)
     levels = np.linspace(0.05, 0.95, 19)
     quantiles = model.predict_quantiles(X, tuple(levels))
-    return RegressionJudged(
+    return RegressionEvaluation(
         target, rows, np.asarray(y, dtype=float), mean, std, levels, quantiles, model.log_likelihood(X, y)
     )
 
 
-def _known(table: "pd.DataFrame", ignored: tuple[str, ...]) -> list[str]:
+def _check_ignored(table: "pd.DataFrame", ignored: tuple[str, ...]) -> list[str]:
     missing = [name for name in ignored if name not in table]
     if missing:
         raise CommandError(f"--ignore names columns that the table does not have: {', '.join(missing)}.")

@@ -1,4 +1,4 @@
-"""Check before the work that its results can be written."""
+"""Check before a long computation that its results can be written."""
 
 import os
 from pathlib import Path
@@ -7,23 +7,23 @@ from vadam.cli.errors import CommandError
 
 
 def check_folder(path: Path) -> None:
-    """Create a folder unless it is there; raise CommandError if nothing can be written into it."""
+    """Create a folder if it does not exist; raise CommandError if nothing can be written into it."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{path} cannot be made a folder ({error.strerror}): give another path.") from error
+        raise CommandError(f"The folder {path} cannot be created ({error.strerror}): give another path.") from error
     if not os.access(path, os.W_OK | os.X_OK):
         raise CommandError(f"{path} cannot be written to: change its permissions, or give another path.")
 
 
 def check_distinct(model: Path, page: Path) -> None:
-    """Raise CommandError if one file would replace the other."""
+    """Raise CommandError if model and page have the same path."""
     if model == page:
         raise CommandError(f"{model} cannot be both model and page: give --out or --report another name.")
 
 
 def check_file(path: Path) -> None:
-    """Create the folder of a file unless it is there; raise CommandError if the file cannot be written."""
+    """Create the parent folder of a file if needed; raise CommandError if the file cannot be written."""
     if path.is_dir():
         raise CommandError(f"{path} is a folder: give the path of a file.")
     check_folder(path.parent)

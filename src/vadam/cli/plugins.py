@@ -1,7 +1,7 @@
-"""Commands that other distributions add, as entry points of the group ``vadam.commands``.
+"""Add commands of other distributions, given as entry points of the group ``vadam.commands``.
 
-An entry point is named as its command and refers to a function or to a ``typer.Typer`` with commands of its own. Its module
-is imported for ``vadam --help`` too, so it imports torch and the like only inside its functions.
+The entry point has the name of the command and refers to a function or to a ``typer.Typer`` with subcommands. Its module
+is imported for ``vadam --help`` too, so it should import slow modules such as torch inside its functions.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,10 @@ PAPER_MISSING = "belongs to vadam-paper, which is not installed: pip install ./p
 
 
 def add_commands(app: typer.Typer, taken: set[str]) -> None:
-    """Add the commands of installed distributions, except those ``taken``; say of missing ones how to install them."""
+    """Add the commands of installed distributions, except those ``taken``.
+
+    A known command that is not installed becomes a stub that says how to install it.
+    """
     found = {point.name: point for point in entry_points(group=GROUP) if point.name not in taken}
     for name, point in sorted(found.items()):
         _add(app, name, point)
@@ -32,7 +35,7 @@ def _add(app: typer.Typer, name: str, point: EntryPoint) -> None:
     panel = f"From {owner}"
     try:
         command = point.load()
-    except Exception as error:  # somebody else's: the other commands go on working
+    except Exception as error:  # a broken plug-in must not break the other commands
         message = f"{owner} cannot be loaded ({type(error).__name__}: {error})."
         _add_stub(app, name, "Cannot be loaded.", message, panel)
         return

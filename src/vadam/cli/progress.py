@@ -1,4 +1,4 @@
-"""A progress bar with the time left, for what takes more than two seconds."""
+"""Show progress with the time left for work that takes more than two seconds."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -6,14 +6,14 @@ from contextlib import contextmanager
 
 PATIENCE_SECONDS = 2.0
 LINE_SECONDS = 60.0
-"""Where there is no terminal to draw on, a line that often."""
+"""Without a terminal, print one line per this many seconds."""
 
 Move = Callable[[float, str], None]
 
 
 @contextmanager
 def bar(title: str) -> Iterator[Move]:
-    """Yields a function to call with the fraction that is done and the name of what is being done."""
+    """Yield a function to call with the fraction that is done and the name of the current step."""
     from rich.console import Console
     from rich.progress import (
         BarColumn,
@@ -30,7 +30,7 @@ def bar(title: str) -> Iterator[Move]:
         TaskProgressColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
-        TextColumn("gone"),
+        TextColumn("elapsed"),
         TimeElapsedColumn(),
         console=(console := Console(stderr=True)),
         transient=True,
@@ -43,14 +43,14 @@ def bar(title: str) -> Iterator[Move]:
     def move(fraction: float, name: str) -> None:
         nonlocal told, first
         now = time.monotonic()
-        since, begun = first = first or (now, fraction)  # what was done before this run says nothing of its speed
+        since, begun = first = first or (now, fraction)  # progress before this run says nothing about its speed
         if not console.is_terminal:
             if now - told >= LINE_SECONDS and fraction < 1:
                 told = now
                 left = (1 - fraction) / max(fraction - begun, 1e-9) * (now - since)
                 remaining = f", {_minutes(left)} left" if fraction > begun else ""
                 console.print(
-                    f"{title} · {name}: {fraction:.0%}, {_minutes(now - started)} gone{remaining}", markup=False
+                    f"{title} · {name}: {fraction:.0%}, {_minutes(now - started)} elapsed{remaining}", markup=False
                 )
             return
         if not progress.live.is_started and now - started > PATIENCE_SECONDS and fraction < 1:
@@ -71,7 +71,7 @@ def _minutes(seconds: float) -> str:
 
 @contextmanager
 def waiting(title: str) -> Iterator[None]:
-    """For work that cannot say how far it is: that it goes on, and since when."""
+    """Show a spinner and the elapsed time for work whose progress is unknown."""
     from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

@@ -1,4 +1,4 @@
-"""What the curvature ĥ is: the algorithms differ in it more than in anything else.
+"""Curvature estimates ĥ: the main difference between the algorithms.
 
 | ĥ | function | used by |
 |---|---|---|
@@ -9,7 +9,7 @@
 | ĝ∘ε/σ | ``reparameterised`` | VON, IVON, BBVI |
 | F (ε² − 1)/σ² | ``score_curvature`` | VON on objectives with no gradient |
 
-``gm_bias`` and ``expected_magnitude`` are Theorem 1: how far the first is from the second at a given batch size.
+``gm_bias`` and ``expected_magnitude`` implement Theorem 1: the bias of ĝ∘ĝ as an estimate of mean_i (∇f_i)².
 """
 
 from vadam.curvature.gaussian_estimates import reparameterised, score_curvature, score_gradient

@@ -1,7 +1,8 @@
-"""Second derivatives of a loss by automatic differentiation: the whole Hessian, its exact diagonal, Hutchinson's estimate of it.
+"""Second derivatives of a loss by automatic differentiation.
 
-Each function takes a loss with its graph, differentiates twice and returns ``(grads, curvature)``, the gradient
-coming for free on the way. The graph is spent afterwards. A parameter that does not influence the loss gets zeros.
+Three functions: the full Hessian, its exact diagonal, and Hutchinson's estimate of the diagonal. Each takes a loss
+with its graph, differentiates twice and returns ``(grads, curvature)``. The graph is freed afterwards. A parameter
+that does not influence the loss gets zeros.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,7 +17,10 @@ ROWS_AT_ONCE = 64  # Hessian rows in one batched backward pass: enough to amorti
 def hessian_diagonal(
     loss: Tensor, params: Sequence[Tensor], *, limit: int = 20_000
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The gradient and the exact diagonal of ∇²loss, shaped as ``params``: D Hessian-vector products for D parameters."""
+    """Return the gradient and the exact diagonal of ∇²loss, both shaped as ``params``.
+
+    It costs D Hessian-vector products for D parameters. Above ``limit`` parameters it raises ValueError.
+    """
     _check_size(
         params,
         limit,
@@ -28,7 +32,7 @@ def hessian_diagonal(
 
 
 def hessian(loss: Tensor, params: Sequence[Tensor], *, limit: int = 2_000) -> tuple[list[Tensor], Tensor]:
-    """The gradient, shaped as ``params``, and the whole Hessian [D, D] in the order of the flattened parameters."""
+    """Return the gradient, shaped as ``params``, and the Hessian [D, D] in the order of the flattened parameters."""
     _check_size(params, limit, "the full Hessian has that many rows and columns: use hessian_diagonal, or raise limit")
     grads = _gradient(loss, params)
     return _detached(grads), torch.cat([rows for _, rows in _hessian_rows(grads, params)])
@@ -37,7 +41,10 @@ def hessian(loss: Tensor, params: Sequence[Tensor], *, limit: int = 2_000) -> tu
 def hutchinson(
     loss: Tensor, params: Sequence[Tensor], *, probes: int = 1, generator: Generator | None = None
 ) -> tuple[list[Tensor], list[Tensor]]:
-    """The gradient and the unbiased estimate E_z[z∘(∇²loss z)] of the Hessian's diagonal, over ``probes`` draws z of random signs."""
+    """Return the gradient and Hutchinson's unbiased estimate z∘(∇²loss z) of the Hessian's diagonal.
+
+    The estimate is the mean over ``probes`` draws of a vector z of random signs.
+    """
     if probes < 1:
         raise ValueError(f"probes must be at least 1, got {probes}")
     grads = _gradient(loss, params)
@@ -71,7 +78,7 @@ def explain_graph_errors() -> Iterator[None]:
 
 
 def _hessian_rows(grads: Sequence[Tensor], params: Sequence[Tensor]) -> Iterator[tuple[int, Tensor]]:
-    """Blocks of consecutive Hessian rows, each with the index of its first row."""
+    """Yield blocks of consecutive Hessian rows, each with the index of its first row."""
     size = sum(p.numel() for p in params)
     for first in range(0, size, ROWS_AT_ONCE):
         count = min(ROWS_AT_ONCE, size - first)
@@ -88,7 +95,10 @@ def _hessian_rows(grads: Sequence[Tensor], params: Sequence[Tensor]) -> Iterator
 def _vector_products(
     grads: Sequence[Tensor], params: Sequence[Tensor], vectors: Sequence[Tensor], *, last: bool, batched: bool = False
 ) -> Sequence[Tensor]:
-    """∇²loss v. A gradient that does not depend on the parameters (a linear loss) has no graph and adds nothing."""
+    """Return ∇²loss v for the given vectors v.
+
+    A gradient that does not depend on the parameters (a linear loss) has no graph and adds nothing.
+    """
     curved = [(g, v) for g, v in zip(grads, vectors, strict=True) if g.requires_grad]
     if not curved:
         return [torch.zeros_like(v) for v in vectors]

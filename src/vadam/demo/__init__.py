@@ -1,12 +1,12 @@
-"""``make demo``: the family beside Adam on small data that needs no download, as a table and as one static page.
+"""``make demo``: the optimizers beside Adam on small data that needs no download, as a table and one static page.
 
-wave.py       one input with a gap: bands that widen where there are no data
-ellipses.py   logistic regression with two weights: posteriors on the contours of the true one
-tabular.py    Boston and Concrete: error, log-likelihood and coverage on rows that were held out
-methods.py    the optimizers with their settings, the same for all regressions
-regression.py how a method is trained and judged: one loop for Adam and for the family
-plan.py       what is trained in which order, and what has come out so far
-figures.py, page.py, console.py   how it is shown
+wave.py         a curve with a gap in the inputs: bands that widen where there are no data
+ellipses.py     logistic regression with two weights: approximate posteriors on the contours of the true one
+tabular.py      Boston and Concrete: error, log-likelihood and coverage on held-out rows
+methods.py      the optimizers with their settings, the same for all regressions
+regression.py   train and evaluate a method: one loop for Adam and the variational optimizers
+plan.py         the list of trainings, and their results so far
+figures.py, page.py, text.py, console.py   the output
 """
 
 from pathlib import Path
@@ -21,7 +21,7 @@ __all__ = ["main"]
 def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     """Train, print the table, write ``out/index.html``, its figures and ``out/demo.json``.
 
-    Ctrl-C prints and writes what is done, and goes on as a KeyboardInterrupt.
+    On Ctrl-C it prints and writes the results so far, and raises KeyboardInterrupt again.
     """
     import torch
 
@@ -38,5 +38,5 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     finally:
         console.show(results)
         if results.anything:
-            console.say(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
+            console.echo(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
     return results

@@ -1,4 +1,4 @@
-"""What the terminal shows: how far it is, and a table of what came out."""
+"""Print progress and the table of results in the terminal."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +18,7 @@ TITLES = {"wave": "curve, gap", "boston": "boston", "concrete": "concrete"}
 
 @contextmanager
 def progress() -> Iterator[Move]:
-    """A bar with the time left; where there is no terminal, a line for each training."""
+    """Show a progress bar with the time left; without a terminal, print one line for each training."""
     console = _console(stderr=True)
     if not console.is_terminal:
         yield _lines(console)
@@ -34,20 +34,23 @@ def progress() -> Iterator[Move]:
 
     columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("left"))
     with Progress(
-        *columns, TimeRemainingColumn(), TextColumn("gone"), TimeElapsedColumn(), console=console, transient=True
+        *columns, TimeRemainingColumn(), TextColumn("elapsed"), TimeElapsedColumn(), console=console, transient=True
     ) as bar:
         task = bar.add_task("", total=1.0)
         yield lambda share, title: bar.update(task, completed=share, description=title)
 
 
 def show(results: Results) -> None:
+    """Print the table of results."""
     from rich.table import Table
 
     if not results.complete:
-        say(
-            "Stopped early: what is not below was not trained." if results.anything else "Stopped: nothing is done yet."
+        echo(
+            "Stopped early: methods that are not listed were not trained."
+            if results.anything
+            else "Stopped before the first training was complete."
         )
-    scores = Table(title="Test rows that no method has seen", title_justify="left")
+    scores = Table(title="Held-out test rows", title_justify="left")
     scores.add_column("data")
     scores.add_column("method")
     for column in COLUMNS:
@@ -63,13 +66,14 @@ def show(results: Results) -> None:
             last = i == len(by_method) - 1
             scores.add_row(TITLES[problem] if i == 0 else "", method, *numbers, end_section=last)
     if results.scores:
-        say(scores)
+        echo(scores)
     for name, ellipse in results.ellipses.items():
         if ellipse.divergence:
-            say(f"Logistic regression, {name}: {ellipse.divergence:.2f} nats (symmetric KL) from {EXACT}")
+            echo(f"Logistic regression, {name}: {ellipse.divergence:.2f} nats (symmetric KL) from {EXACT}")
 
 
-def say(what: Any) -> None:
+def echo(what: Any) -> None:
+    """Print a line or a table to standard output."""
     _console().print(what, markup=False)
 
 

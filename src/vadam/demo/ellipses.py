@@ -1,7 +1,8 @@
 """Logistic regression with two weights: the true posterior, the best mean-field Gaussian, and what optimizers find.
 
-The data are two clouds as in Murphy (2012), Fig. 8.6. The prior's precision is 0.1, ten times that of the paper's Fig.
-2(a): with the paper's, a posterior lies so far out that reaching it takes hundreds of thousands of steps.
+The data are two clouds as in Murphy (2012), Fig. 8.6. The prior precision is 0.1, ten times that of the paper's
+Fig. 2(a). With the paper's value, the posterior is so far from zero that reaching it takes hundreds of thousands of
+steps.
 """
 
 from dataclasses import dataclass
@@ -13,17 +14,17 @@ from torch import nn
 
 import vadam
 from vadam import data
-from vadam.demo.regression import SEED, Tell, train
+from vadam.demo.regression import SEED, ReportProgress, train
 from vadam.exact import logistic
 from vadam.exact.grid import GridPosterior, grid_posterior
 
 PRIOR_PRECISION = 0.1
-RANGES = ((0.0, 14.0), (-0.5, 6.0))  # holds all of the true posterior that matters
+RANGES = ((0.0, 14.0), (-0.5, 6.0))  # contains nearly all of the true posterior's mass
 
 
 @dataclass(frozen=True)
 class Run:
-    """An optimizer on minibatches of ``batch_size``."""
+    """An optimizer with its settings, on minibatches of ``batch_size``."""
 
     optimizer: type[vadam.VariationalOptimizer]
     batch_size: int
@@ -51,12 +52,13 @@ class Ellipse:
 
 
 def exact() -> Ellipse:
-    """The best mean-field Gaussian."""
+    """Return the best mean-field Gaussian."""
     fit = _best()
     return Ellipse(fit.mean.numpy(), fit.stddev.numpy())
 
 
 def true_posterior(points: int = 240) -> GridPosterior:
+    """Return the true posterior on a grid."""
     X, y = data.murphy_like()
     signed = torch.from_numpy(X * np.where(y > 0, 1.0, -1.0)[:, None])
 
@@ -67,7 +69,8 @@ def true_posterior(points: int = 240) -> GridPosterior:
     return grid_posterior(log_joint, *RANGES, points=points)
 
 
-def learn(run: Run, steps: int, tell: Tell) -> Ellipse:
+def learn(run: Run, steps: int, report: ReportProgress) -> Ellipse:
+    """Train by one optimizer and return the Gaussian that it found."""
     x, y = map(torch.from_numpy, data.murphy_like())
     y = y[:, None]
     network = nn.Linear(2, 1, bias=False, dtype=torch.float64)
@@ -80,7 +83,7 @@ def learn(run: Run, steps: int, tell: Tell) -> Ellipse:
         generator=torch.Generator().manual_seed(SEED),
         **run.rates,
     ).attach(network)
-    train(network, optimizer, vadam.Bernoulli(), x, y, steps, run.batch_size, tell)
+    train(network, optimizer, vadam.Bernoulli(), x, y, steps, run.batch_size, report)
     q = optimizer.posterior(network)
     best = _best().posterior()
     assert isinstance(best, vadam.MeanFieldGaussian)

@@ -1,4 +1,4 @@
-"""The panels of the page, each a figure of its own, so that a narrow screen can stack them."""
+"""Draw the panels of the page, one figure each, so that a narrow screen can stack them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,12 @@ LINES = {EXACT: "-.", "Vadam, M = 10": "--"}
 
 
 def colour(method: str) -> str:
-    """The colour of a method whatever its batch size or input."""
+    """Return the colour of a method, whatever its batch size or input."""
     return COLOURS[method.split(",")[0]]
 
 
 def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
-    """By method, each with a description for those who cannot see it."""
+    """Return a figure and its description in words for each method."""
     problem = wave.problem()
     panels = {}
     for method, band in results.bands.items():
@@ -48,6 +48,7 @@ def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
 
 
 def ellipse_panel(results: Results) -> "tuple[Figure, str]":
+    """Return the figure of the posteriors over two weights, and its description in words."""
     truth = ellipses.true_posterior()
     density, levels = truth.density.T.numpy(), truth.levels()
     with plotting.style():
@@ -67,7 +68,7 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
 
 
 def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure, str]":
-    """Predictions with their intervals against the truth."""
+    """Return a figure of predictions with their intervals against the actual values."""
     rows = results.intervals[name][method]
     with plotting.style():
         figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
@@ -90,7 +91,7 @@ def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure,
 
 
 def coverage_panel(results: Results, name: str) -> "tuple[Figure, str]":
-    """The share of test rows in intervals of every level, for every method."""
+    """Return a figure of the share of test rows in intervals of every level, for every method."""
     with plotting.style():
         figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)

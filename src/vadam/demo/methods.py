@@ -1,4 +1,4 @@
-"""The five methods and their settings, one set for all regressions. None was chosen on the rows that judge a method."""
+"""The five methods and their settings, one set for all regressions; none was chosen on test rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ from torch.optim import Optimizer
 import vadam
 from vadam import MeanFieldGaussian
 
-# q's precision at the start, in units of the prior's: q begins close to its mean, where the first gradients say something.
-SHARPNESS = 30.0
+# init_precision = this factor times prior_precision: with little noise at the start, the first gradients are informative.
+INIT_PRECISION_FACTOR = 30.0
 
 
 @dataclass(frozen=True)
 class Method:
-    """``cost`` is that of a step, about, in steps of Adam: the time left is judged by it."""
+    """An optimizer with its settings; ``cost`` is the price of a step in steps of Adam, to estimate the time left."""
 
     optimizer: Callable[..., Optimizer]
     rates: dict[str, Any]
@@ -32,7 +32,7 @@ class Method:
             network.parameters(),
             num_data=num_data,
             prior_precision=prior_precision,
-            init_precision=SHARPNESS * prior_precision,
+            init_precision=INIT_PRECISION_FACTOR * prior_precision,
             generator=generator,
             **self.rates,
         )
@@ -54,7 +54,7 @@ METHODS = {
 
 
 def posterior(network: nn.Module, optimizer: Optimizer) -> MeanFieldGaussian:
-    """What an optimizer has learned; of Adam it is a point."""
+    """Return the posterior that an optimizer has learned; with Adam all weights are deterministic."""
     if isinstance(optimizer, vadam.VariationalOptimizer):
         return optimizer.posterior(network)
     return MeanFieldGaussian({}, {}, point={name: weight.detach() for name, weight in network.named_parameters()})

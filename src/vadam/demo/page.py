@@ -1,4 +1,4 @@
-"""The page: one static file in the look of the report, made from what has come out."""
+"""Write the page: one static file made from the results."""
 
 import json
 import platform
@@ -20,19 +20,19 @@ if TYPE_CHECKING:
 
 
 def check() -> None:
-    """Say before the training, not after it, that figures cannot be drawn."""
+    """Raise ImportError before the training if figures cannot be drawn."""
     with plotting.style():
         pass
 
 
 def write(results: Results, out: Path) -> Path:
-    """Returns the path of the page."""
+    """Write the page and its figures; return the path of the page."""
     sections = {
         "diff": ("Three lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}{_code(text.PREDICTION)}"),
-        "gap": ("It knows what it has not seen", _gap(results, out)),
-        "posterior": ("The posterior, beside the true one", _posterior(results, out)),
+        "gap": ("Uncertain where there are no data", _gap(results, out)),
+        "posterior": ("The posterior beside the true one", _posterior(results, out)),
         **{name: (title, _tabular(results, name, out)) for name, title in text.TABULAR.items()},
-        "settings": ("How it was done", f"{text.SETTINGS}{html.table(text.settings(results.size))}"),
+        "settings": ("Settings", f"{text.SETTINGS}{html.table(text.settings(results.size))}"),
     }
     present = {key: (title, body) for key, (title, body) in sections.items() if body}
     index = out / "index.html"
@@ -104,7 +104,7 @@ def _tabular(results: Results, name: str, out: Path) -> str:
 
 
 def _scores(results: Results, problem: str, caption: str) -> str:
-    columns = ("method", "RMSE", "log-likelihood", "90 % coverage", "RMSE, surer half · other half", "seconds")
+    columns = ("method", "RMSE", "log-likelihood", "90 % coverage", "RMSE, more certain half · other half", "seconds")
     rows = [
         (
             method,

@@ -1,4 +1,4 @@
-"""What the demo trains, in which order, and what has come out so far."""
+"""The list of trainings of the demo, and their results so far."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 from vadam.demo import ellipses, tabular, wave
 from vadam.demo.ellipses import Ellipse
 from vadam.demo.methods import METHODS
-from vadam.demo.regression import Score, Tell, judge, learn
+from vadam.demo.regression import ReportProgress, Score, evaluate, learn
 from vadam.demo.tabular import Intervals
 from vadam.demo.wave import Band
 
@@ -19,7 +19,7 @@ EXACT = "MF-Exact"
 
 @dataclass(frozen=True)
 class Size:
-    """Steps of every training."""
+    """Numbers of training steps."""
 
     regression: int = 3000
     logistic: int = 5000
@@ -27,7 +27,7 @@ class Size:
 
 @dataclass
 class Results:
-    """By problem (wave, boston, concrete) and method; what was not reached is not there."""
+    """Results by problem (wave, boston, concrete) and method; a training that was not reached has no entry."""
 
     size: Size
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
@@ -62,28 +62,31 @@ class Results:
 
 @dataclass(frozen=True)
 class Job:
+    """One training: its title, its expected cost, and the function that runs it."""
+
     title: str
     cost: float
-    run: Callable[[Results, Tell], None]
+    run: Callable[[Results, ReportProgress], None]
 
 
 def jobs(size: Size) -> list[Job]:
+    """Return all trainings in their order."""
     return [*_wave(size), *_ellipses(size), *(job for name in tabular.TABLES for job in _tabular(name, size))]
 
 
 def run(results: Results, progress: Callable[[float, str], None]) -> None:
-    """Fill ``results`` job by job; ``progress`` hears the share of the work that is done and what is being done."""
+    """Run all jobs and fill ``results``; call ``progress`` with the fraction that is done and the current job."""
     todo = jobs(results.size)
     total, done = sum(job.cost for job in todo), 0.0
     started = time.perf_counter()
 
-    def tell(share: float, job: Job) -> None:
+    def report(share: float, job: Job) -> None:
         results.seconds = time.perf_counter() - started
         progress((done + share * job.cost) / total, job.title)
 
     for job in todo:
-        tell(0.0, job)
-        job.run(results, partial(tell, job=job))
+        report(0.0, job)
+        job.run(results, partial(report, job=job))
         done += job.cost
     results.seconds, results.complete = time.perf_counter() - started, True
 
@@ -91,14 +94,14 @@ def run(results: Results, progress: Callable[[float, str], None]) -> None:
 def _wave(size: Size) -> Iterator[Job]:
     problem = wave.problem()
 
-    def binned(results: Results, tell: Tell, name: str) -> None:
-        learned = learn(problem, METHODS[name], size.regression, tell)
-        band, score = wave.band(learned), judge(problem, learned)
+    def binned(results: Results, report: ReportProgress, name: str) -> None:
+        learned = learn(problem, METHODS[name], size.regression, report)
+        band, score = wave.band(learned), evaluate(problem, learned)
         results.bands[name] = band
         results.scores.setdefault("wave", {})[name] = score
 
-    def raw(results: Results, tell: Tell) -> None:
-        results.bands[RAW] = wave.band(learn(wave.raw(problem), METHODS["Vadam"], size.regression, tell))
+    def raw(results: Results, report: ReportProgress) -> None:
+        results.bands[RAW] = wave.band(learn(wave.raw(problem), METHODS["Vadam"], size.regression, report))
 
     for name, method in METHODS.items():
         yield Job(f"a curve with a gap · {name}", method.cost * size.regression, partial(binned, name=name))
@@ -106,22 +109,22 @@ def _wave(size: Size) -> Iterator[Job]:
 
 
 def _ellipses(size: Size) -> Iterator[Job]:
-    def job(results: Results, tell: Tell, name: str) -> None:
+    def job(results: Results, report: ReportProgress, name: str) -> None:
         results.ellipses.setdefault(EXACT, ellipses.exact())
-        results.ellipses[name] = ellipses.learn(ellipses.RUNS[name], size.logistic, tell)
+        results.ellipses[name] = ellipses.learn(ellipses.RUNS[name], size.logistic, report)
 
     for name in ellipses.RUNS:
         yield Job(f"logistic regression · {name}", METHODS["Vadam"].cost * size.logistic, partial(job, name=name))
 
 
 def _tabular(name: str, size: Size) -> Iterator[Job]:
-    def noise(results: Results, tell: Tell) -> None:
-        results.noise_precision[name] = tabular.measure_noise(name, size.regression, tell)
+    def noise(results: Results, report: ReportProgress) -> None:
+        results.noise_precision[name] = tabular.measure_noise(name, size.regression, report)
 
-    def job(results: Results, tell: Tell, method: str) -> None:
+    def job(results: Results, report: ReportProgress, method: str) -> None:
         problem = tabular.problem(name, results.noise_precision[name])
-        learned = learn(problem, METHODS[method], size.regression, tell)
-        intervals, score = tabular.intervals(problem, learned), judge(problem, learned)
+        learned = learn(problem, METHODS[method], size.regression, report)
+        intervals, score = tabular.intervals(problem, learned), evaluate(problem, learned)
         results.scores.setdefault(name, {})[method] = score
         results.intervals.setdefault(name, {})[method] = intervals
 

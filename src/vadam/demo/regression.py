@@ -1,4 +1,4 @@
-"""How a method is trained on a regression and judged on rows that it has not seen."""
+"""Train a method on a regression problem and evaluate it on held-out rows."""
 
 import time
 from collections.abc import Callable
@@ -18,16 +18,19 @@ from vadam.prediction import Regression
 BATCH_SIZE = 8
 DRAWS = 200
 LEVEL = 0.9
-LAST_RATE = 0.05  # the learning rate falls linearly to this share of itself
+FINAL_RATE = 0.05  # the learning rate falls linearly to this share of itself
 SEED = 0
 
-Tell = Callable[[float], None]
-"""Called now and then with the share that is done."""
+ReportProgress = Callable[[float], None]
+"""Called every few steps with the fraction that is done."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows to learn from and rows to judge on, in the units of the network; y in the target's is unit · y + center."""
+    """Training and test rows of a regression, in the units of the network.
+
+    In the units of the target, y is ``unit * y + center``.
+    """
 
     x: Tensor
     y: Tensor
@@ -42,9 +45,9 @@ class Problem:
 
 @dataclass(frozen=True)
 class Score:
-    """On the test rows, in the units of the target; ``log_likelihood`` is pointwise, a mean in nats.
+    """Scores on the test rows, in the units of the target; ``log_likelihood`` is pointwise, a mean in nats.
 
-    ``rmse_halves``: of the half of the rows where the method is surest of its function, and of the other half.
+    ``rmse_halves`` splits the rows by epistemic standard deviation: the RMSE of the more certain half and of the other.
     """
 
     rmse: float
@@ -56,6 +59,8 @@ class Score:
 
 @dataclass(frozen=True)
 class Learned:
+    """A trained network, its posterior, and the seconds that training took."""
+
     network: nn.Module
     posterior: MeanFieldGaussian
     likelihood: Gaussian
@@ -70,8 +75,8 @@ class Learned:
         return prediction
 
 
-def learn(problem: Problem, method: Method, steps: int, tell: Tell) -> Learned:
-    """Every method starts at the same weights and sees the same minibatches."""
+def learn(problem: Problem, method: Method, steps: int, report: ReportProgress) -> Learned:
+    """Train a method; all methods start at the same weights and see the same minibatches."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(SEED)
         network = problem.network()
@@ -79,7 +84,7 @@ def learn(problem: Problem, method: Method, steps: int, tell: Tell) -> Learned:
         network, num_data=len(problem.x), prior_precision=problem.prior_precision, generator=_generator(SEED + 1)
     )
     started = time.perf_counter()
-    train(network, optimizer, problem.likelihood, problem.x, problem.y, steps, BATCH_SIZE, tell)
+    train(network, optimizer, problem.likelihood, problem.x, problem.y, steps, BATCH_SIZE, report)
     seconds = time.perf_counter() - started
     return Learned(network, posterior(network, optimizer), problem.likelihood, seconds)
 
@@ -92,10 +97,10 @@ def train(
     y: Tensor,
     steps: int,
     batch_size: int,
-    tell: Tell,
+    report: ReportProgress,
 ) -> None:
-    """One loop for Adam and for the family: the closure computes the loss, ``step`` decides at which weights."""
-    rate = LinearLR(optimizer, 1.0, LAST_RATE, steps)
+    """Train with any optimizer: the closure computes the loss, ``step`` decides at which weights."""
+    rate = LinearLR(optimizer, 1.0, FINAL_RATE, steps)
     generator = _generator(SEED)
 
     def gradient(rows: Tensor) -> Tensor:
@@ -109,10 +114,11 @@ def train(
         optimizer.step(partial(gradient, rows))  # type: ignore[arg-type]
         rate.step()
         if step % 50 == 49:
-            tell((step + 1) / steps)
+            report((step + 1) / steps)
 
 
-def judge(problem: Problem, learned: Learned) -> Score:
+def evaluate(problem: Problem, learned: Learned) -> Score:
+    """Return the scores of a trained network on the test rows."""
     prediction, y = learned.predict(problem.x_test), problem.y_test
     low, high = prediction.interval(LEVEL)
     unit = torch.tensor(problem.unit)

@@ -1,7 +1,7 @@
-"""Boston and Concrete, the first of the published splits: a ReLU network with 50 hidden units on standardised columns.
+"""Boston and Concrete, the first published split: a ReLU network with 50 hidden units on standardised columns.
 
-The precision of the noise is that of MAP-Adam's errors on a fifth of the training rows, after training on the others;
-all methods use it. The test rows are looked at once, by the finished methods.
+The noise precision comes from the errors of MAP-Adam on a fifth of the training rows, after training on the others.
+All methods use it. The test rows are used once, to evaluate the trained methods.
 """
 
 from dataclasses import dataclass
@@ -12,17 +12,17 @@ from torch import nn
 
 from vadam import Gaussian, data, metrics
 from vadam.demo.methods import METHODS
-from vadam.demo.regression import Learned, Problem, Tell, learn
+from vadam.demo.regression import Learned, Problem, ReportProgress, learn
 
 TABLES = {"boston": data.boston, "concrete": data.concrete}
 LEVELS = np.arange(0.1, 1.0, 0.1)
 HIDDEN = 50
-NOISE_AT_FIRST = 10.0  # while the noise is still being measured
+INITIAL_NOISE_PRECISION = 10.0  # until the noise is measured
 
 
 @dataclass(frozen=True)
 class Intervals:
-    """Test rows in the units of the target; ``covered`` [K] is the share of them in the interval of each level."""
+    """Test rows in the units of the target; ``covered`` [K] is the fraction inside the interval of each level."""
 
     actual: np.ndarray
     mean: np.ndarray
@@ -31,21 +31,23 @@ class Intervals:
     covered: np.ndarray
 
 
-def measure_noise(name: str, steps: int, tell: Tell) -> float:
-    """The precision of the noise, in units of the standardised target."""
+def measure_noise(name: str, steps: int, report: ReportProgress) -> float:
+    """Return the noise precision, in units of the standardised target."""
     train, _ = _split(name)
     fifth = len(train) // 5
-    held_out = _problem(name, train[:-fifth], train[-fifth:], NOISE_AT_FIRST)
-    errors = learn(held_out, METHODS["MAP-Adam"], steps, tell).predict(held_out.x_test)
+    held_out = _problem(name, train[:-fifth], train[-fifth:], INITIAL_NOISE_PRECISION)
+    errors = learn(held_out, METHODS["MAP-Adam"], steps, report).predict(held_out.x_test)
     return float(1 / metrics.rmse(errors.mean, held_out.y_test) ** 2)
 
 
 def problem(name: str, noise_precision: float) -> Problem:
+    """Return the regression problem of a table."""
     train, test = _split(name)
     return _problem(name, train, test, noise_precision)
 
 
 def intervals(problem: Problem, learned: Learned) -> Intervals:
+    """Return the predicted intervals of the test rows."""
     prediction = learned.predict(problem.x_test)
     low, high = prediction.interval(0.9)
     covered = [float(metrics.coverage(*prediction.interval(float(level)), problem.y_test)) for level in LEVELS]
@@ -57,7 +59,7 @@ def intervals(problem: Problem, learned: Learned) -> Intervals:
 
 
 def check() -> None:
-    """Say before the training, not in the midst of it, that the tables are not there."""
+    """Raise ImportError before the training if a table cannot be read."""
     for read in TABLES.values():
         read()
 

@@ -1,17 +1,17 @@
-"""What the page says. Verdicts come from the numbers, so that the page cannot promise what was not measured."""
+"""The text of the page; statements are computed from the numbers, so that the page claims only what was measured."""
 
 from vadam.demo import ellipses, tabular, wave
-from vadam.demo.methods import METHODS, SHARPNESS
+from vadam.demo.methods import INIT_PRECISION_FACTOR, METHODS
 from vadam.demo.plan import RAW, Results, Size
-from vadam.demo.regression import BATCH_SIZE, DRAWS, LAST_RATE
+from vadam.demo.regression import BATCH_SIZE, DRAWS, FINAL_RATE
 from vadam.demo.wave import Band
 from vadam.report.html import Table
 
-WIDER = 1.5  # a band counts as wider from this ratio of standard deviations
+WIDER = 1.5  # a band counts as wider if the ratio of standard deviations is at least this
 
-STOPPED = "The demo was stopped early: what is missing here was not trained."
+STOPPED = "The demo was stopped early: missing methods were not trained."
 
-DIFF_BEFORE = "<p>One import, and one line for another:</p>"
+DIFF_BEFORE = "<p>Add one import and replace one line:</p>"
 
 DIFF = """\
 +import vadam
@@ -30,38 +30,37 @@ DIFF_AFTER = "<p>Afterwards, any prediction comes with its uncertainty:</p>"
 PREDICTION = """\
 post = opt.posterior(model)              # mean and precision of every weight
 pred = vadam.predict(model, post, x_new)
-pred.mean, pred.epistemic                # the answer, and how unsure of it the posterior is
+pred.mean, pred.epistemic                # the answer, and the standard deviation of it over the posterior
 """
 
 GAP = (
-    "<p>Eighty noisy points of a sine curve, none of them in the shaded gap and none beyond ±4.5. A network should be unsure "
-    "there. MAP-Adam, one network trained as usual, cannot say so: its band is the noise, everywhere the same. The others "
-    "learn a distribution over the weights.</p>"
+    "<p>Eighty noisy points of a sine curve, none of them in the shaded gap and none beyond ±4.5. A network should be "
+    "uncertain there. MAP-Adam is one network trained as usual and cannot show it: its band is the noise, the same "
+    "everywhere. The other methods learn a distribution over the weights.</p>"
 )
 
 GAP_KEY = (
     "<p>Line: the mean. Band: the 90 % interval for a new observation. Dotted: the curve that the points came from.</p>"
     f"<p>The networks have one hidden layer of {wave.HIDDEN} tanh units and see x through {wave.BINS} soft bins, bumps of "
-    "width 0.6: weights of bins without data keep their prior, so the band can widen there. That is a choice, and it "
-    f"matters: “{RAW}” is Vadam with the same hidden layer on x itself. Far outside its units saturate, and the posterior "
-    "is as sure there as among the data. Without the bins it can fail in the gap too: on a cubic with a "
-    "gap, tanh and ReLU networks of one and two layers that fitted the data were about as sure in the middle of the gap as "
-    "among the data, most of them surer. An optimizer finds a posterior of the network it is given. And a posterior of "
-    "independent weights leaves their correlations out, which makes many networks too sure between data (Foong et al. "
-    "2020).</p>"
+    "width 0.6. Weights of bins without data keep their prior, so the band can widen there. This choice matters: "
+    f"“{RAW}” is Vadam with the same hidden layer on x itself. Far outside its units saturate, and the posterior is as "
+    "certain there as among the data. Without the bins it can fail in the gap too: on a cubic with a gap, tanh and ReLU "
+    "networks of one and two layers that fitted the data were about as certain in the middle of the gap as among the "
+    "data, most of them more certain. A posterior of independent weights ignores their correlations, which makes many "
+    "networks overconfident between data (Foong et al. 2020).</p>"
 )
 
 GAP_SCORES = (
-    f"200 new points spread evenly over [−{wave.EDGE}, {wave.EDGE}], gap and far ends included. Log-likelihood is in nats a "
-    "point, the higher the better. “Surer half”: the half of the points where the method is surest of its function."
+    f"200 new points spread evenly over [−{wave.EDGE}, {wave.EDGE}], gap and far ends included. Log-likelihood is in nats per "
+    "point; higher is better. “More certain half”: the half of the points with the smaller epistemic standard deviation."
 )
 
 POSTERIOR = (
     "<p>With two weights the true posterior can be computed on a grid (grey: regions that hold 90, 50 and 10 % of it). "
-    "MF-Exact is the best Gaussian with independent weights, found by Newton’s method. VOGN and Vadam find it by "
-    "perturbing weights. With one example a step (M = 1) Vadam comes close, as the paper says. With ten (M = 10) it is "
-    "farther off: it squares the mean of the ten gradients, where VOGN takes the mean of their squares, and the square of a "
-    "mean is smaller, so its ellipse is too wide. That is what VOGN is for, and why Vadam likes small minibatches. "
+    "MF-Exact is the best Gaussian with independent weights, found by Newton’s method. VOGN and Vadam approximate it by "
+    "perturbing weights. With one example per step (M = 1) Vadam comes close, as the paper says. With ten (M = 10) it is "
+    "farther away: it squares the mean of the ten gradients, where VOGN takes the mean of their squares. The square of "
+    "a mean is smaller, so Vadam’s ellipse is too wide. Use VOGN, or Vadam with small minibatches. "
     "This is one run of each: over four other seeds VOGN ended 0.01 to 0.03 nats away, Vadam 0.02 to 0.11 at M = 1 "
     "and 3.0 to 3.3 at M = 10.</p>"
 )
@@ -74,21 +73,22 @@ TARGETS = {
 }
 
 SINGLE_NETWORK = (
-    "With its noise measured on held-out rows a single network is hard to beat on a small table, and a posterior of "
-    "independent weights tends to underfit one: in the paper’s Table 1 it stands behind MC-Dropout."
+    "With its noise measured on held-out rows, a single network is hard to beat on a small table. A posterior of "
+    "independent weights tends to underfit such tables: in the paper’s Table 1 it is behind MC-Dropout."
 )
 
 SETTINGS = (
     "<p>All choices are fixed, and the same for every method unless the table says otherwise. The rates were chosen on "
     "training rows of Boston and Concrete, a fifth of them held out, never on test rows. The curve and its network were "
-    "picked out of about a dozen combinations because the band widens there, and the rates and the prior of the logistic "
-    "regression out of a few by the distance from MF-Exact: those two sections show what can happen, they do not compare "
-    "tuned methods. Everything is one seed. Seconds are those of training on this machine: with networks this small they measure "
-    "the overhead of a step more than its arithmetic.</p>"
+    "chosen from about a dozen combinations because the band widens there. The rates and the prior of the logistic "
+    "regression were chosen from a few by the distance from MF-Exact. These two sections illustrate; they do not compare "
+    "tuned methods. Everything is one seed. Seconds are the training time on this machine: with networks this small they "
+    "measure the overhead of a step more than its arithmetic.</p>"
 )
 
 
 def widening(band: Band) -> str:
+    """Say where a band is wider than among the data."""
     if not band.among_data:
         return "no: it has no posterior"
     wider = {"in the gap": band.in_gap, "far outside": band.beyond}
@@ -97,25 +97,25 @@ def widening(band: Band) -> str:
 
 
 def tabular_text(name: str, results: Results) -> tuple[str, str]:
-    """A paragraph, and the caption of the table."""
+    """Return a paragraph about a table of data, and the caption of its scores."""
     rows = len(next(iter(results.intervals[name].values())).actual)
     noise = results.noise_precision[name] ** -0.5
     intro = (
-        f"<p>{TARGETS[name]}: a ReLU network with {tabular.HIDDEN} hidden units, judged on the {rows} test rows of "
-        "the first published split. Left: predictions with their 90 % intervals; rows outside theirs are not coloured. "
-        "Right: what share of the rows lies in intervals of other levels.</p>"
-        f"<p>{_compared(name, results)} {_told_apart(name, results)}</p>"
+        f"<p>{TARGETS[name]}: a ReLU network with {tabular.HIDDEN} hidden units, evaluated on the {rows} test rows of "
+        "the first published split. Left: predictions with their 90 % intervals; rows outside their interval are grey. "
+        "Right: the share of rows inside intervals of other levels.</p>"
+        f"<p>{_best_sentence(name, results)} {_uncertainty_sentence(name, results)}</p>"
     )
     caption = (
         f"{rows} test rows, so one row is {1 / rows:.1%} of coverage. All methods assume noise as large as MAP-Adam’s errors on "
-        f"held-out training rows ({noise:.2f} standard deviations of the target); those with a posterior add their own "
-        "uncertainty to it, which makes them careful."
+        f"held-out training rows ({noise:.2f} standard deviations of the target). Methods with a posterior add their "
+        "epistemic uncertainty to it, which makes their intervals wider."
     )
     return intro, caption
 
 
-def _compared(name: str, results: Results) -> str:
-    """Who has the highest log-likelihood, whoever it is; where it is MAP-Adam, why, the first time."""
+def _best_sentence(name: str, results: Results) -> str:
+    """Name the method with the highest log-likelihood; explain the first time that it is MAP-Adam."""
     best = _best(name, results)
     said = f"{best} has the highest log-likelihood here."
     first = next((table for table in TABULAR if results.scores.get(table) and _best(table, results) == best), name)
@@ -127,19 +127,20 @@ def _best(name: str, results: Results) -> str:
     return max(scores, key=lambda method: scores[method].log_likelihood)
 
 
-def _told_apart(name: str, results: Results) -> str:
-    """Whether errors are larger where a posterior is less sure."""
+def _uncertainty_sentence(name: str, results: Results) -> str:
+    """Say how many methods make larger errors where their posterior is less certain."""
     halves = [score.rmse_halves for score in results.scores[name].values() if score.rmse_halves]
     if not halves:
         return ""
     right = sum(surer < other for surer, other in halves)
     return (
-        f"What a posterior adds: for {right} of the {len(halves)} methods that have one, the errors are larger on the half of "
-        "the rows where it is less sure."
+        f"For {right} of the {len(halves)} methods with a posterior, the errors are larger on the half of the rows where the "
+        "posterior is less certain."
     )
 
 
 def settings(size: Size) -> Table:
+    """Return the table of settings."""
     regression = [(name, method.settings) for name, method in METHODS.items()]
     logistic = [(f"logistic regression: {name}", run.settings) for name, run in ellipses.RUNS.items()]
     rows = [
@@ -147,16 +148,16 @@ def settings(size: Size) -> Table:
             "prior precision λ",
             f"1; {wave.RAW_PRIOR_PRECISION} for the raw input; {ellipses.PRIOR_PRECISION} for the logistic regression",
         ),
-        ("precision of q at the start", f"{SHARPNESS:.0f} λ; 1 for the logistic regression"),
+        ("precision of q at the start", f"{INIT_PRECISION_FACTOR:.0f} λ; 1 for the logistic regression"),
         (
             "noise precision",
             "known for the curve; for the tables from MAP-Adam’s errors on a fifth of the training rows",
         ),
         ("steps", f"{size.regression}; {size.logistic} for the logistic regression"),
         ("minibatch", f"{BATCH_SIZE} rows, one Monte-Carlo sample a step"),
-        ("learning rate", f"falls linearly to {LAST_RATE:.0%} of itself"),
+        ("learning rate", f"falls linearly to {FINAL_RATE:.0%} of itself"),
         ("predictions", f"{DRAWS} draws from the posterior"),
         *regression,
         *logistic,
     ]
-    return Table("Settings", ("what", "value"), rows)
+    return Table("Settings", ("setting", "value"), rows)

@@ -1,10 +1,10 @@
-"""One input with a gap: where no data are, a posterior should be unsure.
+"""A curve with a gap in the inputs: a posterior should be uncertain where there are no data.
 
     y = 2 sin(3x/2) + ε,  ε ~ N(0, 0.2²),  x uniform on [−4.5, −1.5] ∪ [1.5, 4.5]
 
 The network sees the input through soft bins, each near 1 close to its centre and near 0 elsewhere. Weights of bins
-without data keep their prior, so the band widens there. On the raw input all units see all data; far outside they are
-saturated, and the posterior is as sure there as among the data. That is shown too.
+without data keep their prior, so the band widens there. On the raw input all units see all data. Far outside they
+are saturated, and the posterior is as certain there as among the data. The demo shows both.
 """
 
 from dataclasses import dataclass
@@ -20,11 +20,11 @@ NOISE_STD = 0.2
 NEAREST, FARTHEST = 1.5, 4.5
 EDGE = 6.5
 BINS, HIDDEN = 24, 20
-RAW_PRIOR_PRECISION = 0.1  # larger weights than the prior of the binned network allows are needed to bend a raw input
+RAW_PRIOR_PRECISION = 0.1  # weaker than with bins: a curve on the raw input needs larger weights
 
 
 class SoftBins(nn.Module):
-    """φₖ(x) = exp(−(x − cₖ)²/2w²), centres cₖ evenly over [−edge, edge]. It has no weights."""
+    """Features φₖ(x) = exp(−(x − cₖ)²/2w²) with centres cₖ evenly over [−edge, edge] and no weights."""
 
     centres: Tensor
 
@@ -39,7 +39,7 @@ class SoftBins(nn.Module):
 
 @dataclass(frozen=True)
 class Band:
-    """On a grid of inputs: the mean, the standard deviation of f over the posterior, and the 90 % interval of y."""
+    """Predictions on a grid: the mean, the standard deviation of f over the posterior, and the 90 % interval of y."""
 
     x: np.ndarray
     mean: np.ndarray
@@ -49,27 +49,28 @@ class Band:
 
     @property
     def among_data(self) -> float:
-        """Standard deviation of f where the data are, on average."""
+        """Return the mean standard deviation of f over the inputs with data."""
         distance = np.abs(self.x)
         return float(self.epistemic[(distance >= NEAREST) & (distance <= FARTHEST)].mean())
 
     @property
     def in_gap(self) -> float:
-        """The same in the middle third of the gap."""
+        """Return the mean standard deviation of f over the middle third of the gap."""
         return float(self.epistemic[np.abs(self.x) <= NEAREST / 3].mean())
 
     @property
     def beyond(self) -> float:
-        """The same at the two ends of the grid, far from all data."""
+        """Return the mean standard deviation of f at the two ends of the grid, far from all data."""
         return float(self.epistemic[[0, -1]].mean())
 
 
 def curve(x: Tensor) -> Tensor:
+    """Return the curve without noise."""
     return 2 * torch.sin(1.5 * x)
 
 
 def problem(num_data: int = 80, num_test: int = 200) -> Problem:
-    """The test rows are spread over the whole range, gap and ends included."""
+    """Return the regression problem; test rows cover the whole range, including the gap and both ends."""
     random = np.random.default_rng(0)
     x = random.uniform(NEAREST, FARTHEST, num_data) * random.choice([-1.0, 1.0], num_data)
     noise, noise_test = random.standard_normal(num_data), random.standard_normal(num_test)
@@ -85,7 +86,7 @@ def problem(num_data: int = 80, num_test: int = 200) -> Problem:
 
 
 def raw(binned: Problem) -> Problem:
-    """The same data and the same hidden layer, without the bins."""
+    """Return the same data and hidden layer without the bins."""
     return Problem(
         binned.x, binned.y, binned.x_test, binned.y_test, binned.likelihood,
         network=lambda: nn.Sequential(nn.Linear(1, HIDDEN), nn.Tanh(), nn.Linear(HIDDEN, 1)),
@@ -94,6 +95,7 @@ def raw(binned: Problem) -> Problem:
 
 
 def band(learned: Learned, points: int = 181) -> Band:
+    """Return the predictions of a trained network on a grid."""
     grid = torch.linspace(-EDGE, EDGE, points)
     prediction = learned.predict(grid[:, None])
     low, high = prediction.interval(0.9)

@@ -1,4 +1,4 @@
-"""References that are known exactly, to measure approximations against.
+"""Exact references against which approximations are measured.
 
 ``logistic``: the best mean-field and full-covariance Gaussians of Bayesian logistic regression (MF-Exact).
 ``linear``: Bayesian linear regression in closed form. ``grid``: posteriors in two dimensions.

@@ -1,4 +1,4 @@
-"""A posterior in two dimensions on a grid, for contours: any log-density, normalised by summing over the cells."""
+"""A two-dimensional posterior on a grid, for contours: any log-density, normalised by summing over the cells."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,9 +9,10 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class GridPosterior:
-    """``density[i, j]`` at (x[i], y[j]), which integrates to 1; ``log_normaliser`` is that of the given density.
+    """A density on a grid: ``density[i, j]`` at (x[i], y[j]) integrates to 1.
 
-    Matplotlib wants the transpose: ``plt.contour(grid.x, grid.y, grid.density.T, levels=grid.levels())``.
+    ``log_normaliser`` is the logarithm of the integral of the density that was given.
+    Matplotlib needs the transpose: ``plt.contour(grid.x, grid.y, grid.density.T, levels=grid.levels())``.
     """
 
     x: Tensor
@@ -40,9 +41,9 @@ class GridPosterior:
         return torch.stack([self.x[i], self.y[j]])
 
     def levels(self, masses: Sequence[float] = (0.9, 0.5, 0.1)) -> list[float]:
-        """Densities whose contours enclose the given probabilities (highest-density regions), in rising order."""
+        """Return the densities whose contours enclose the given probabilities, in ascending order."""
         if not all(0 < mass < 1 for mass in masses):
-            raise ValueError(f"masses are probabilities between 0 and 1, not {list(masses)}")
+            raise ValueError(f"masses must be probabilities between 0 and 1, got {list(masses)}")
         descending = self.density.flatten().sort(descending=True).values
         enclosed = descending.cumsum(0) * self.cell_area
         return sorted(descending[(enclosed < mass).sum().clamp(max=len(descending) - 1)].item() for mass in masses)
@@ -61,9 +62,7 @@ def grid_posterior(
 ) -> GridPosterior:
     """Evaluate an unnormalised ``log_density``, which takes points [P, 2] and returns [P], on a square grid."""
     if points < 2 or not (x_range[0] < x_range[1] and y_range[0] < y_range[1]):
-        raise ValueError(
-            f"the grid needs two points or more and rising ranges, not points={points}, {x_range}, {y_range}"
-        )
+        raise ValueError(f"the grid needs points >= 2 and ascending ranges, got points={points}, {x_range}, {y_range}")
     x, y = torch.linspace(*x_range, points, dtype=torch.float64), torch.linspace(*y_range, points, dtype=torch.float64)
     with torch.no_grad():
         log_p = torch.cat(

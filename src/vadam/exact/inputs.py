@@ -1,4 +1,4 @@
-"""What the references take: arrays of numpy or torch, turned into float64 tensors or refused with the reason."""
+"""Check the inputs of the exact references and convert them to float64 tensors."""
 
 from collections.abc import Sequence
 
@@ -10,6 +10,7 @@ Array = Tensor | np.ndarray | Sequence[float]
 
 
 def finite_matrix(X: Array) -> Tensor:
+    """Return X as a float64 matrix [N, D]; raise ValueError unless it is finite."""
     X = torch.as_tensor(X, dtype=torch.float64).detach()
     if X.dim() != 2:
         raise ValueError(f"X must be a matrix [N, D], but its shape is {list(X.shape)}")
@@ -19,6 +20,7 @@ def finite_matrix(X: Array) -> Tensor:
 
 
 def finite_vector(values: Array, name: str) -> Tensor:
+    """Return the values as a flat float64 vector; raise ValueError unless it is finite."""
     vector = torch.as_tensor(values, dtype=torch.float64).detach().flatten()
     if not bool(vector.isfinite().all()):
         raise ValueError(f"{name} must be finite, but it holds NaN or infinity")
@@ -26,7 +28,7 @@ def finite_vector(values: Array, name: str) -> Tensor:
 
 
 def prior_diagonal(prior_precision: float | Array, D: int) -> Tensor:
-    """The diagonal [D] of the prior's precision matrix."""
+    """Return the diagonal [D] of the prior's precision matrix."""
     lam = torch.as_tensor(prior_precision, dtype=torch.float64).detach()
     if lam.dim() > 1 or (lam.dim() == 1 and len(lam) != D):
         raise ValueError(
@@ -38,7 +40,10 @@ def prior_diagonal(prior_precision: float | Array, D: int) -> Tensor:
 
 
 def signed_rows(X: Array, y: Array) -> Tensor:
-    """Rows yᵢ xᵢ with labels y = ±1, so that log p(yᵢ | xᵢ, w) = log σ of their product with w; 0/1 will do too."""
+    """Return the rows yᵢ xᵢ for labels yᵢ = ±1; labels 0 and 1 are converted.
+
+    With them, log p(yᵢ | xᵢ, w) = log σ(row · w).
+    """
     X, y = finite_matrix(X), finite_vector(y, "y")
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} rows but y has {len(y)} labels")

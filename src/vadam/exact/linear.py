@@ -40,30 +40,31 @@ class Fit:
 
     @property
     def mean_field_precision(self) -> Tensor:
-        """Precision [D] of the mean-field Gaussian that maximises the ELBO; its mean is ``mean``."""
+        """Return the precision [D] of the mean-field Gaussian that maximises the ELBO; its mean is ``mean``."""
         return self.precision.diagonal()
 
     @property
     def mean_field_elbo(self) -> float:
-        """The ELBO of that Gaussian, log evidence − KL(q‖posterior), with KL = ½ [log det diag(P) − log det P]."""
+        """Return the ELBO of the best mean-field Gaussian: log evidence − ½ [log det diag(P) − log det P]."""
         return self.log_evidence - 0.5 * (self.precision.diagonal().log().sum() - torch.logdet(self.precision)).item()
 
     def predict(self, X: Array) -> tuple[Tensor, Tensor]:
-        """Mean and variance of a new y at each row of X, the noise 1/τ included."""
+        """Return mean and variance of a new y at each row of X, including the noise 1/τ."""
         X = finite_matrix(X)
         return X @ self.mean, (X * torch.linalg.solve(self.precision, X.T).T).sum(1) + 1 / self.noise_precision
 
     def predict_mean_field(self, X: Array) -> tuple[Tensor, Tensor]:
-        """The same under the best mean-field Gaussian."""
+        """Return mean and variance of a new y at each row of X under the best mean-field Gaussian."""
         X = finite_matrix(X)
         return X @ self.mean, X**2 @ (1 / self.mean_field_precision) + 1 / self.noise_precision
 
     def posterior(self, name: str = "weight") -> FullGaussian:
-        """As the posterior of the weight [1, D] of ``nn.Linear(D, 1, bias=False)``."""
+        """Return the posterior of the weight [1, D] of ``nn.Linear(D, 1, bias=False)``."""
         prior: dict[str, float | Tensor] = {name: self.prior_precision[None]}
         return FullGaussian(self.mean, self.precision, {name: torch.Size((1, len(self.mean)))}, prior_precision=prior)
 
     def mean_field_posterior(self, name: str = "weight") -> MeanFieldGaussian:
+        """Return the best mean-field posterior of the weight [1, D] of ``nn.Linear(D, 1, bias=False)``."""
         prior: dict[str, float | Tensor] = {name: self.prior_precision[None]}
         return MeanFieldGaussian(
             {name: self.mean[None]}, {name: self.mean_field_precision[None]}, prior_precision=prior
@@ -71,6 +72,7 @@ class Fit:
 
 
 def fit(X: Array, y: Array, *, noise_precision: float, prior_precision: float | Array) -> Fit:
+    """Return the exact posterior over the weights."""
     X, y = finite_matrix(X), finite_vector(y, "y")
     if len(y) != len(X):
         raise ValueError(f"X has {len(X)} rows but y has {len(y)} targets")

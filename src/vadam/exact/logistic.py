@@ -3,12 +3,12 @@
     p(w) = N(w | 0, Λ⁻¹),   p(y | x, w) = σ(y xᵀw) for y = ±1,   q(w) = N(w | m, V)
     𝓛(m, V) = Σᵢ E log σ(zᵢ) − KL(q‖p),   zᵢ ~ N(yᵢ xᵢᵀm, xᵢᵀV xᵢ)
 
-The expectations have closed forms (``vadam.exact.expectations``), so nothing here is sampled and nothing is bounded:
-``mean_field`` finds the best diagonal V and ``full_gaussian`` the best V of all, to rounding error, in float64.
+The expectations have closed forms (``vadam.exact.expectations``), so nothing is sampled or bounded. ``mean_field``
+finds the best diagonal V and ``full_gaussian`` the best V without restriction, to rounding error, in float64.
 
 Throughout, ``X`` is [N, D] (put a column of ones into it for a bias), ``y`` holds labels 0/1 or ±1,
 ``prior_precision`` is the diagonal of Λ as a number or a vector [D], and ``covariance`` is V, a vector [D] when it is
-diagonal. Arrays of numpy are welcome.
+diagonal. NumPy arrays are accepted.
 """
 
 from collections.abc import Sequence
@@ -27,10 +27,10 @@ MAX_ITERATIONS = 200
 
 @dataclass(frozen=True)
 class Fit:
-    """A Gaussian N(mean, covariance) over the weights; ``elbo`` is a total over the data and goes up.
+    """A Gaussian N(mean, covariance) over the weights; ``elbo`` is a total over the data.
 
-    ``gradient_norm`` is that of the negative ELBO at the end, in the metric of its curvature: half its square is the
-    nats still missing.
+    ``gradient_norm`` is the norm of the gradient of the negative ELBO at the end, in the metric of its curvature. Half
+    its square is the distance of the ELBO from its maximum, in nats.
     """
 
     mean: Tensor
@@ -47,7 +47,7 @@ class Fit:
 
     @property
     def precision(self) -> Tensor:
-        """V⁻¹: a vector [D] for a mean-field fit, a matrix [D, D] for a full one."""
+        """Return V⁻¹: a vector [D] for a mean-field fit, a matrix [D, D] for a full one."""
         return 1 / self.covariance if self.covariance.dim() == 1 else torch.linalg.inv(self.covariance)
 
     @property
@@ -61,7 +61,7 @@ class Fit:
         return log_loss(X, y, self.mean, self.covariance)
 
     def posterior(self, name: str = "weight", shape: Sequence[int] = (1, -1)) -> MeanFieldGaussian | FullGaussian:
-        """As the posterior of a module's parameter; the defaults are those of ``nn.Linear(D, 1, bias=False)``."""
+        """Return the posterior of a module's parameter; the defaults fit ``nn.Linear(D, 1, bias=False)``."""
         mean = self.mean.reshape(*shape)
         prior: dict[str, float | Tensor] = {name: self.prior_precision.reshape(*shape)}
         if self.covariance.dim() == 1:
@@ -78,11 +78,11 @@ def elbo(
     *,
     prior_normaliser_mask: Array | None = None,
 ) -> Tensor:
-    """𝓛(m, V), a total over the data, of any Gaussian.
+    """Return 𝓛(m, V) of any Gaussian, a total over the data.
 
     ``prior_normaliser_mask`` [D] says for which weights the prior's normaliser ½ log λⱼ is counted, all by default.
-    The authors' experiments leave out that of the bias, whose prior is nearly flat: pass 0 there and 1 elsewhere to
-    compare with their numbers. It shifts the ELBO by a constant.
+    The authors' experiments leave out the normaliser of the bias, whose prior is nearly flat: pass 0 there and 1
+    elsewhere to compare with their numbers. It shifts the ELBO by a constant.
     """
     A, m, V = signed_rows(X, y), finite_vector(mean, "mean"), _covariance(covariance)
     lam = prior_diagonal(prior_precision, len(m))
@@ -95,18 +95,18 @@ def elbo(
 
 
 def probability(X: Array, mean: Array, covariance: Array) -> Tensor:
-    """P(y = 1 | x) = E σ(xᵀw), for each row of X."""
+    """Return P(y = 1 | x) = E σ(xᵀw) for each row of X."""
     return expected_sigmoid(*_logit_moments(finite_matrix(X), finite_vector(mean, "mean"), _covariance(covariance)))
 
 
 def log_loss(X: Array, y: Array, mean: Array, covariance: Array) -> Tensor:
-    """−mean log P(yᵢ | xᵢ) of the predictive probabilities, in nats."""
+    """Return −mean log P(yᵢ | xᵢ) of the predictive probabilities, in nats."""
     moments = _logit_moments(signed_rows(X, y), finite_vector(mean, "mean"), _covariance(covariance))
     return -expected_sigmoid(*moments).log().mean()
 
 
 def mean_field(X: Array, y: Array, prior_precision: float | Array, *, tolerance: float = 1e-10) -> Fit:
-    """The Gaussian with diagonal V = diag(s²) that maximises the ELBO.
+    """Return the Gaussian with diagonal V = diag(s²) that maximises the ELBO.
 
     The negative ELBO is convex in (m, s), so Newton's method with a line search finds its minimum. With rows aᵢ =
     −yᵢxᵢ, expectations E ζ, E σ, ... at N(aᵢᵀm, Σⱼ aᵢⱼ²sⱼ²), A² elementwise and B = A² diag(s):
@@ -146,10 +146,10 @@ def mean_field(X: Array, y: Array, prior_precision: float | Array, *, tolerance:
 
 
 def full_gaussian(X: Array, y: Array, prior_precision: float | Array, *, tolerance: float = 1e-10) -> Fit:
-    """The Gaussian with any V = LLᵀ that maximises the ELBO.
+    """Return the Gaussian with full covariance V = LLᵀ that maximises the ELBO.
 
     The negative ELBO is convex in m and the lower-triangular L, so Newton's method finds its minimum. Each step moves
-    by (u, T) in the coordinates where the present q is standard normal, m ← m + Lu and L ← L(I + T). There, with rows
+    by (u, T) in the coordinates where the current q is standard normal, m ← m + Lu and L ← L(I + T). There, with rows
     aᵢ = −yᵢxᵢᵀL and S = Aᵀ E σ' A + LᵀΛL, which is I at the optimum,
 
         ∇F     = (Aᵀ E σ + LᵀΛm,  tril(S) − I)
@@ -191,7 +191,7 @@ def full_gaussian(X: Array, y: Array, prior_precision: float | Array, *, toleran
 
 
 def _packed(u: Tensor, T: Tensor) -> Tensor:
-    """A vector [D] and the lower triangle of a matrix [D, D] as one vector."""
+    """Concatenate a vector [D] and the lower triangle of a matrix [D, D] to one vector."""
     return torch.cat([u, T.tril().flatten()])
 
 
@@ -200,7 +200,7 @@ def _unpacked(step: Tensor, D: int) -> tuple[Tensor, Tensor]:
 
 
 def _logit_moments(X: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Mean and variance of xᵀw for w ~ N(mean, covariance), for each row of X."""
+    """Return mean and variance of xᵀw for w ~ N(mean, covariance), for each row of X."""
     return X @ mean, X**2 @ covariance if covariance.dim() == 1 else ((X @ covariance) * X).sum(1)
 
 

@@ -1,4 +1,4 @@
-"""Two pieces of Newton's method for convex functions: how to solve for the step, and how far to go."""
+"""Newton's method for convex functions: solve for the step, and choose its size."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,10 @@ REMEDY = "scale the columns of X to similar size, or use a larger prior_precisio
 
 
 def conjugate_gradients(matrix_times: Callable[[Tensor], Tensor], b: Tensor, max_iterations: int = 100) -> Tensor:
-    """x with Hx ≈ b for positive definite H, the better the smaller b, so that Newton's method keeps its speed."""
+    """Return x with Hx ≈ b for positive definite H.
+
+    The tolerance shrinks with b, so that Newton's method converges superlinearly.
+    """
     x, residual, direction = torch.zeros_like(b), b, b
     target = min(0.1, b.norm().item()) * b.norm()
     for _ in range(max_iterations):
@@ -25,9 +28,9 @@ def conjugate_gradients(matrix_times: Callable[[Tensor], Tensor], b: Tensor, max
 
 
 def step_size(objective: Callable[[Tensor, Tensor], Tensor], at: Pair, step: Pair, predicted_decrease: float) -> float:
-    """The first of 1, ½, ¼, ... that decreases the objective enough (Armijo), with room for rounding.
+    """Return the first of 1, ½, ¼, ... that decreases the objective enough (Armijo), up to rounding.
 
-    A step out of the domain has a logarithm of a negative number in it, so it is NaN there and never enough.
+    A step out of the domain takes the logarithm of a negative number. The objective is NaN there and is never accepted.
     """
     old = objective(*at)
     for size in (0.5**halvings for halvings in range(60)):
@@ -38,4 +41,5 @@ def step_size(objective: Callable[[Tensor, Tensor], Tensor], at: Pair, step: Pai
 
 
 def did_not_converge(norm: float, tolerance: float, iterations: int) -> RuntimeError:
+    """Return the error for a fit that reached the limit of iterations."""
     return RuntimeError(f"after {iterations} iterations the gradient norm {norm:.1e} is above {tolerance=}: {REMEDY}")

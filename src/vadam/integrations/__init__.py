@@ -1,0 +1,1 @@
+"""Integrations with trainers and reinforcement-learning libraries; each module imports its own dependency."""

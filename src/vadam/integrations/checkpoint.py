@@ -1,11 +1,11 @@
-"""Checkpoints of training on many ranks, by ``torch.distributed.checkpoint``: DDP, FSDP2 or one process, each loads what another saved.
+"""Distributed checkpoints with ``torch.distributed.checkpoint``: DDP, FSDP2 and single processes load each other's.
 
-    folder/step-00000012/   model and optimizer state by name, the random states of every rank, and what the caller adds
+    folder/step-00000012/   model and optimizer state by name, the random states of every rank, and the caller's extras
 
-Resuming on as many ranks is bit-exact. On another number of ranks mean, precision and every other number of the state are the
-same, bit for bit; the noise is new, since it belongs to the shards (FSDP2) or to the ranks (DDP), and independent between them.
-
-A checkpoint is written beside its place and then moved there, so that one with the name of a step is whole, whatever happens to a rank.
+Resuming on the same number of ranks is bit-exact. On another number of ranks mean, precision and all other state are
+equal bit for bit. The noise is new, because it belongs to the shards (FSDP2) or the ranks (DDP), and independent between
+them. A checkpoint is written to a temporary folder and then moved, so that a folder named after a step is complete,
+even if a rank dies.
 """
 
 from __future__ import annotations
@@ -36,10 +36,13 @@ def save(
     step: int,
     extra: dict[str, Any] | None = None,
 ) -> Path:
-    """Write a checkpoint, on all ranks together, and return its path. ``extra`` holds JSON values, the same on every rank."""
-    path = _place(folder, step)
+    """Write a checkpoint, on all ranks together, and return its path.
+
+    ``extra`` holds JSON values, the same on every rank.
+    """
+    path = _checkpoint_path(folder, step)
     writing = path.with_name(f".writing-{path.name}")
-    _by_the_first_rank(lambda: _make_room(path, writing))
+    _by_the_first_rank(lambda: _prepare_folder(path, writing))
     weights, state = get_state_dict(model, opt)
     content = {
         "model": weights,
@@ -54,7 +57,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimizer) -> dict[str, Any]:
-    """Bring model and optimizer to where they were, on all ranks together. Returns the ``extra`` that was saved, and ``step``."""
+    """Restore model and optimizer, on all ranks together; return the saved ``extra`` with the ``step``."""
     saved = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
     ranks = len({name.split(".")[1] for name in saved if name.startswith("random.")})
     weights, state = get_state_dict(model, opt)
@@ -72,25 +75,26 @@ def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimiz
 
 
 def latest(folder: str | os.PathLike[str]) -> Path | None:
-    """The newest whole checkpoint; None where there is none."""
+    """Return the newest complete checkpoint, or None."""
     whole = [path.parent for path in Path(folder).glob("step-*/.metadata")]
     return max(whole, key=lambda path: int(path.name.removeprefix("step-")), default=None)
 
 
 @contextmanager
 def explained(folder: str | os.PathLike[str]) -> Iterator[None]:
-    """Around the training loop: adds to an error of communication who saw it, and where to go on from.
+    """Add to a communication error which rank saw it and which checkpoint to resume from; wrap the training loop in it.
 
-    How long a rank waits for one that does not answer is ``init_process_group(timeout=...)``; one that has died is noticed at once.
+    A rank waits for one that does not answer as long as ``init_process_group(timeout=...)`` says. A dead rank is
+    noticed at once.
     """
     try:
         yield
-    except RuntimeError as error:  # gloo's errors are plain ones
+    except RuntimeError as error:  # gloo raises plain RuntimeErrors
         if dist.is_initialized() and any(sign in str(error).lower() for sign in _LOST_CONTACT):
             found = latest(folder)
-            go_on = f"start all ranks again to go on from {str(found)!r}" if found else "there is no checkpoint yet"
+            advice = f"restart all ranks to resume from {str(found)!r}" if found else "there is no checkpoint yet"
             error.add_note(
-                f"Rank {dist.get_rank()} of {dist.get_world_size()} has lost contact with another rank: {go_on}."
+                f"Rank {dist.get_rank()} of {dist.get_world_size()} has lost contact with another rank: {advice}."
             )
         raise
 
@@ -98,20 +102,20 @@ def explained(folder: str | os.PathLike[str]) -> Iterator[None]:
 _LOST_CONTACT = ("by peer", "timed out", "timeout", "broken pipe", "nccl")
 
 
-def _place(folder: str | os.PathLike[str], step: int) -> Path:
+def _checkpoint_path(folder: str | os.PathLike[str], step: int) -> Path:
     if isinstance(step, bool) or not isinstance(step, int) or step < 0:
-        raise ValueError(f"step={step!r} is not valid: give the number of the step, a whole number from 0")
+        raise ValueError(f"step must be an integer, at least 0, got {step!r}")
     return Path(folder) / f"step-{step:08d}"
 
 
-def _make_room(path: Path, writing: Path) -> None:
+def _prepare_folder(path: Path, writing: Path) -> None:
     if path.exists():
-        raise FileExistsError(f"there is a checkpoint {str(path)!r} already: delete it, or save to another folder")
-    shutil.rmtree(writing, ignore_errors=True)  # of a run that was killed while it wrote
+        raise FileExistsError(f"the checkpoint {str(path)!r} already exists: delete it, or save to another folder")
+    shutil.rmtree(writing, ignore_errors=True)  # left by a run that was killed while writing
 
 
 def _random_states(opt: VariationalOptimizer) -> dict[str, Tensor]:
-    """What the draws of this rank follow: torch's generator, the optimizer's own, and the steps that it has skipped."""
+    """Return the random states of this rank: torch's generator, the optimizer's own, and its skipped steps."""
     own = torch.default_generator if opt.generator is None else opt.generator
     states = {"torch": torch.default_generator.get_state(), "optimizer": own.get_state()}
     return states | {"skipped_steps": torch.tensor(opt.skipped_steps)}
@@ -126,7 +130,7 @@ def _rank() -> int:
 
 
 def _by_the_first_rank(act: Any) -> None:
-    """``act`` on rank 0 while the others wait; what goes wrong there is raised on all."""
+    """Run ``act`` on rank 0 while the others wait; raise its OSError on all ranks."""
     failure: list[Exception | None] = [None]
     if _rank() == 0:
         try:
@@ -141,7 +145,7 @@ def _by_the_first_rank(act: Any) -> None:
 
 @contextmanager
 def _quiet_without_ranks() -> Iterator[None]:
-    """One process is a way to train like another; torch warns of it."""
+    """Silence torch's warning about a checkpoint of a single process."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="torch.distributed is disabled")
         yield

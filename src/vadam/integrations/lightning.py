@@ -1,13 +1,13 @@
-"""Lightning: what a closure alone cannot do.
+"""Lightning callback for what a closure cannot do.
 
-Training needs no callback: Lightning hands ``step`` a closure. :class:`PosteriorCallback` adds what belongs to a posterior.
+Training needs no callback: Lightning passes ``step`` a closure. :class:`PosteriorCallback` adds:
 
-    micro-batches   all of a step at one sample, so that ``accumulate_grad_batches`` is a larger minibatch and nothing else;
-                    also with a GradScaler, which takes no closure
+    micro-batches   one sample for all micro-batches of a step, so that ``accumulate_grad_batches`` is only a larger
+                    minibatch; also with a GradScaler, which takes no closure
     evaluation      at the mean
-    checkpoints     the weights are the mean; the precision stands beside them, :func:`posterior` reads both
-    logs            elbo, nelbo_per_datum, kl, posterior_std after every epoch; with a likelihood also val_log_likelihood,
-                    val_epistemic and val_aleatoric over the validation data
+    checkpoints     the weights are the mean; the precision is saved beside them; :func:`posterior` reads both
+    logs            elbo, nelbo_per_datum, kl, posterior_std after every epoch; with a likelihood also
+                    val_log_likelihood, val_epistemic and val_aleatoric over the validation data
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ KEY = "vadam_posterior"
 
 
 class PosteriorCallback(Callback):
-    """Keeps, evaluates and logs the posterior of the optimizer that ``configure_optimizers`` returns.
+    """Save, evaluate and log the posterior of the optimizer that ``configure_optimizers`` returns.
 
-    ``likelihood``: with one, ``samples`` predictions of ``pl_module(x)`` are made for each validation batch (x, y).
-    ``optimizer``: which of several, by its number.
+    ``likelihood``: if given, each validation batch (x, y) is predicted with ``samples`` draws of ``pl_module(x)``.
+    ``optimizer``: the index of the optimizer to follow, if there are several.
 
-    The training loss must be the mean negative log-likelihood, as for the optimizer itself: at the samples of an epoch its mean
-    estimates E_q[f], and ELBO = −N E_q[f] − KL(q‖p).
+    The training loss must be the mean negative log-likelihood, as for the optimizer itself. Its mean over the samples of an
+    epoch estimates E_q[f], and ELBO = −N E_q[f] − KL(q‖p).
     """
 
     def __init__(
@@ -56,8 +56,8 @@ class PosteriorCallback(Callback):
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         opt = self._optimizer(trainer)
         if (opt._attachment is None or trainer.world_size > 1) and trainer.model is not None:
-            opt.attach(trainer.model)  # DistributedDataParallel, where there are several ranks
-        # Lightning itself unscales, so that it can clip, and leaves out a step that overflows.
+            opt.attach(trainer.model)  # the DistributedDataParallel wrapper, if there are several ranks
+        # Lightning unscales the gradients itself, in order to clip them, and skips a step that overflows.
         opt.handles_overflow = _scaler(trainer) is None
         self._saving = pl_module.register_state_dict_pre_hook(Hook(opt, lambda opt, _: opt.eval()))
 
@@ -82,7 +82,7 @@ class PosteriorCallback(Callback):
         loss = outputs["loss"] if isinstance(outputs, dict) else outputs
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
-        if self._step_is_due and opt.holds_sample:  # it was not taken: the scaler has found an overflow
+        if self._step_is_due and opt.holds_sample:  # the step was skipped: the scaler has found an overflow
             opt.eval()
             opt.zero_grad()
             opt.skipped_steps += 1
@@ -93,7 +93,7 @@ class PosteriorCallback(Callback):
             self._saving.remove()
             self._saving = None
 
-    # Evaluation at the mean, and the spread around it --------------------------------------------------------------------------
+    # Evaluation at the mean --------------------------------------------------------------------------
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._to_mean(trainer)
@@ -127,7 +127,7 @@ class PosteriorCallback(Callback):
     def on_validation_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._snapshot = None
 
-    # What is logged of q --------------------------------------------------------------------------------------------------------
+    # Logging ----------------------------------------------------------------------------------------------------------
 
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         opt, losses = self._optimizer(trainer), self._losses
@@ -167,17 +167,17 @@ class PosteriorCallback(Callback):
         found = ", ".join(f"{i}: {type(opt).__name__}" for i, opt in enumerate(trainer.optimizers)) or "none"
         raise ValueError(
             f"PosteriorCallback(optimizer={self.optimizer!r}) follows one optimizer of vadam, but configure_optimizers returned "
-            f"{found}. Pass the number of the one to follow"
+            f"{found}. Pass the index of the one to follow"
         )
 
 
 def posterior(checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu") -> MeanFieldGaussian:
-    """The posterior in a checkpoint that was written with a :class:`PosteriorCallback`; reading it never unpickles."""
+    """Return the posterior in a checkpoint written with a :class:`PosteriorCallback`; reading it never unpickles."""
     content = (
         checkpoint if isinstance(checkpoint, dict) else torch.load(checkpoint, map_location=device, weights_only=True)
     )
     if KEY not in content:
-        raise ValueError("this checkpoint holds no posterior: train with Trainer(callbacks=[PosteriorCallback()])")
+        raise ValueError("this checkpoint contains no posterior: train with Trainer(callbacks=[PosteriorCallback()])")
     weights, saved = content["state_dict"], content[KEY]
     mean = {name: weights[name] for name in saved["precision"]}
     point = {name: weights[name] for name in saved["point"]}

@@ -1,4 +1,4 @@
-"""MuJoCo without its chatter: a deprecated attribute in Gymnasium's own models is no news to those who run them.
+"""Silence known warnings of MuJoCo about Gymnasium's own models.
 
 By default MuJoCo prints every warning of its compiler and appends it to ``MUJOCO_LOG.TXT`` in the working folder.
 """
@@ -9,20 +9,20 @@ KNOWN = ("'settotalmass' is deprecated",)
 
 
 def quiet() -> None:
-    """From now on MuJoCo writes no log file: what it warns of becomes a Python warning, unless it is known and harmless.
+    """Turn MuJoCo's warnings into Python warnings, drop known harmless ones, and write no log file.
 
-    A handler that somebody has set stays. It is for this process: with a ``SubprocVecEnv``, call it in the function that makes the
-    environment.
+    An existing handler stays. The setting holds for this process: with a ``SubprocVecEnv``, call it in the function that
+    creates the environment.
     """
     try:
         import mujoco
-    except Exception:  # without a MuJoCo that works there is nothing to be quiet about
+    except Exception:  # MuJoCo is missing or broken: nothing to silence
         return
     if mujoco.get_mju_user_warning() is None:
-        mujoco.set_mju_user_warning(_tell)
+        mujoco.set_mju_user_warning(_warn)
 
 
-def _tell(message: str | bytes) -> None:
+def _warn(message: str | bytes) -> None:
     text = message.decode() if isinstance(message, bytes) else message
     if not any(known in text for known in KNOWN):
         warnings.warn(f"MuJoCo: {text}", RuntimeWarning, stacklevel=2)

@@ -1,4 +1,4 @@
-"""Exploration in parameter space for Stable-Baselines3: DDPG whose actor is a distribution over weights (paper App. K)."""
+"""Parameter-space exploration for Stable-Baselines3: DDPG whose actor is a distribution over weights (paper App. K)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from vadam.optim.base import VariationalOptimizer
 quiet()
 
 TABLE_3 = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
-"""The paper's Vadam: λ = 1e-8, c = 10000, N = 1."""
+"""Settings of the paper's Vadam (Table 3): λ = 1e-8, c = 10000, N = 1."""
 
 
 class ParameterNoiseDDPG(DDPG):
@@ -44,22 +44,23 @@ class ParameterNoiseDDPG(DDPG):
             (μ, σ) ← optimizer step along ĝ
             ω̃ ← (1 − τ) ω̃ + τ ω,  μ̃ ← (1 − τ) μ̃ + τ μ           the target policy follows the mean
 
-    ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` see the mean, whenever they are called, and after
-    ``learn`` or ``load`` so does a call of ``model.policy`` or ``model.actor``. Only a callback that goes to the actor's parameters one by
-    one finds the sample there, and what it writes is lost when the mean comes back: call ``model.actor.optimizer.eval()`` first.
-    Any optimizer of the family will do, and any of torch's, which then explores only by ``action_noise``.
+    ``predict``, ``evaluate_policy``, ``EvalCallback``, ``save`` and ``state_dict`` always use the mean. After ``learn`` or
+    ``load``, calls of ``model.policy`` and ``model.actor`` use it too. A callback that accesses the actor's parameters
+    directly finds the sample there, and loses what it writes when the mean is restored: call
+    ``model.actor.optimizer.eval()`` first. Any optimizer of vadam works, and any of torch's, which then explores only by
+    ``action_noise``.
 
     Args:
         policy: as for DDPG, e.g. "MlpPolicy". The default network is the paper's, 400 and 300 ReLU units.
-        env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. Several environments share a sample.
+        env: a Gymnasium environment with continuous actions, a VecEnv of them, or its name. All environments share a sample.
         actor_optimizer: the class of the actor's optimizer.
-        actor_optimizer_kwargs: its arguments, the learning rate among them; what is left out of Vadam's is as in the paper.
-        sample_every: "step" draws new weights for every time step, as the paper does; "episode" keeps the noise ε for an
-            episode (with several environments until the first of their episodes ends), while μ and σ go on learning.
-        policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in its authors' program.
-        learning_rate: the critic's, κ.
-        learning_starts: time steps before the first update. The policy acts from the first step on: there is no random phase.
-        others: those of DDPG, with the paper's M = 64 and τ = 0.001 as defaults.
+        actor_optimizer_kwargs: its arguments, including the learning rate. The defaults for Vadam are the paper's.
+        sample_every: "step" draws new weights at every time step, as the paper does; "episode" keeps the noise ε for an
+            episode (with several environments until the first episode ends), while μ and σ are still updated.
+        policy_gradient: "mean" over the minibatch, as in the paper, or "sum", as in the authors' program.
+        learning_rate: the learning rate κ of the critic.
+        learning_starts: time steps before the first update. The policy acts from the first step: there is no random phase.
+        others: arguments of DDPG, with the paper's M = 64 and τ = 0.001 as defaults.
     """
 
     def __init__(
@@ -82,7 +83,7 @@ class ParameterNoiseDDPG(DDPG):
         self.actor_optimizer = actor_optimizer
         self.actor_optimizer_kwargs = {} if actor_optimizer_kwargs is None else actor_optimizer_kwargs
         self.sample_every, self.policy_gradient = sample_every, policy_gradient
-        self._episode_seed: int | None = None  # of the noise that lasts for an episode
+        self._episode_seed: int | None = None  # seed of the noise of the current episode
         self._episode_ended = False
         super().__init__(
             policy,
@@ -98,7 +99,10 @@ class ParameterNoiseDDPG(DDPG):
 
     @classmethod
     def load(cls, *args: Any, **kwargs: Any) -> ParameterNoiseDDPG:
-        """As SB3's; ``actor_optimizer_kwargs`` are those of the constructor, and go before the values that the optimizer was saved with."""
+        """Load a model as SB3 does.
+
+        ``actor_optimizer_kwargs`` are those of the constructor. They override the values that the optimizer was saved with.
+        """
         model = super().load(*args, **kwargs)
         given = kwargs.get("actor_optimizer_kwargs", {})
         for group in model.actor.optimizer.param_groups:
@@ -106,8 +110,8 @@ class ParameterNoiseDDPG(DDPG):
         return model
 
     def _setup_model(self) -> None:
-        _one_of("sample_every", self.sample_every, ("step", "episode"))
-        _one_of("policy_gradient", self.policy_gradient, ("mean", "sum"))
+        _check_choice("sample_every", self.sample_every, ("step", "episode"))
+        _check_choice("policy_gradient", self.policy_gradient, ("mean", "sum"))
         _check_optimizer(self.actor_optimizer, self.actor_optimizer_kwargs)
         super()._setup_model()
         table_3 = TABLE_3 if issubclass(self.actor_optimizer, Vadam) else {}
@@ -122,29 +126,29 @@ class ParameterNoiseDDPG(DDPG):
             return
         if not self._sampler.has_loop:
             raise ValueError(
-                f"{self.actor_optimizer.__name__} with these arguments evaluates the loss itself and cannot be handed a policy "
+                f"{self.actor_optimizer.__name__} with these arguments evaluates the loss itself and cannot take a policy "
                 f"gradient: choose Vadam, VadaGrad, Vprop, VOGN, IVON, BBVI, or VON with curvature='reparam'"
             )
         self._sampler.attach(self.actor)
         self.policy.set_training_mode(False)
 
     def set_random_seed(self, seed: int | None = None) -> None:
-        """Seeds the samples of the weights, too."""
+        """Set all seeds, including that of the weight samples."""
         super().set_random_seed(seed)
-        exists = getattr(self, "actor", None) is not None  # not yet, when the algorithm is made
+        exists = getattr(self, "actor", None) is not None  # False inside the constructor
         if seed is not None and exists and self._sampler is not None:
             self._generator.manual_seed(seed)
             self._episode_seed = None
 
     @property
     def _sampler(self) -> VariationalOptimizer | None:
-        """The actor's optimizer, if it can sample."""
+        """Return the actor's optimizer if it can sample, else None."""
         optimizer = self.actor.optimizer
         return optimizer if isinstance(optimizer, VariationalOptimizer) else None
 
     @property
     def _generator(self) -> torch.Generator:
-        """From which the actor's optimizer draws."""
+        """Return the generator from which the actor's optimizer draws."""
         generator: torch.Generator = self.actor.optimizer.generator  # type: ignore[attr-defined]
         return generator
 
@@ -157,7 +161,7 @@ class ParameterNoiseDDPG(DDPG):
             self._episode_seed = None
         self._draw_sample()
         observation, _ = self.policy.obs_to_tensor(self._last_obs)  # type: ignore[arg-type]
-        with torch.no_grad():  # forward, not a call: that would return to the mean
+        with torch.no_grad():  # forward() instead of a call, which would restore the mean
             scaled = self.actor.forward(observation).cpu().numpy()  # type: ignore[arg-type]
         scaled = scaled.reshape((-1, *(self.action_space.shape or ())))
         if action_noise is not None:
@@ -165,7 +169,7 @@ class ParameterNoiseDDPG(DDPG):
         return self.policy.unscale_action(scaled), scaled
 
     def _draw_sample(self) -> None:
-        """From here to the optimizer's step the actor holds the weights that act, unless somebody asks for the mean."""
+        """Put a sample of the weights into the actor, until the optimizer's step or a request for the mean."""
         if self._sampler is None:
             return
         self._drop_sample()
@@ -187,7 +191,7 @@ class ParameterNoiseDDPG(DDPG):
             return super().learn(*args, **kwargs)
         finally:
             self._drop_sample()
-            self.policy.set_training_mode(False)  # a call of the network is then the mean's, too
+            self.policy.set_training_mode(False)  # so that a call of the network uses the mean
 
     def _setup_learn(self, total_timesteps: int, callback: MaybeCallback = None, *args: Any, **kwargs: Any) -> Any:
         was_acting = self._last_obs
@@ -226,7 +230,7 @@ class ParameterNoiseDDPG(DDPG):
 
     def _update_actor(self, batch: ReplayBufferSamples) -> Tensor:
         if self._sampler is not None:
-            self._sampler.train()  # the sample that acted, also where somebody has asked for the mean since
+            self._sampler.train()  # restore the sample that acted, if the mean was used in between
         self.actor.optimizer.zero_grad()
         q = self.critic.q1_forward(batch.observations, self.actor(batch.observations))
         loss = -(q.mean() if self.policy_gradient == "mean" else q.sum())
@@ -245,7 +249,10 @@ class ParameterNoiseDDPG(DDPG):
 
 
 class _EndsOfEpisodes(BaseCallback):
-    """The first callback: those after it may save, stop or raise before SB3 has stored an episode's last transition."""
+    """Record the ends of episodes.
+
+    It must be the first callback: later ones may save, stop or raise before SB3 has stored an episode's last transition.
+    """
 
     def _on_step(self) -> bool:
         self.model._episode_ended = bool(self.locals["dones"].any())  # type: ignore[attr-defined]
@@ -253,7 +260,7 @@ class _EndsOfEpisodes(BaseCallback):
 
 
 def _networks(given: dict[str, Any]) -> dict[str, Any]:
-    """The paper's layers, and a critic's Adam that makes one pass over its weights."""
+    """Return the paper's layer sizes, and a fused Adam for the critic."""
     adam = {} if {"optimizer_class", "optimizer_kwargs"} & set(given) else {"optimizer_kwargs": {"fused": True}}
     return {"net_arch": [400, 300], **adam}
 
@@ -261,25 +268,25 @@ def _networks(given: dict[str, Any]) -> dict[str, Any]:
 def _check_optimizer(optimizer: Any, arguments: Any) -> None:
     if not (isinstance(optimizer, type) and issubclass(optimizer, torch.optim.Optimizer)):
         raise TypeError(
-            f"actor_optimizer={optimizer!r} is not valid: give a class, such as vadam.Vadam or torch.optim.Adam; "
+            f"actor_optimizer={optimizer!r} is not valid: pass a class, such as vadam.Vadam or torch.optim.Adam; "
             "the critic's rate is learning_rate, the actor's is in actor_optimizer_kwargs"
         )
     closure = signature(optimizer.step).parameters.get("closure")
     if closure is not None and closure.default is closure.empty:
         raise ValueError(
-            f"actor_optimizer={optimizer.__name__} is not valid: it evaluates the loss again and again, but a policy gradient is "
-            "taken once, at the weights that acted: choose one whose step() needs no closure, such as vadam.Vadam or torch.optim.Adam"
+            f"actor_optimizer={optimizer.__name__} is not valid: it evaluates the loss repeatedly, but the policy gradient is "
+            "computed once, at the weights that acted: choose one whose step() needs no closure, such as vadam.Vadam or torch.optim.Adam"
         )
     if not isinstance(arguments, dict):
         raise TypeError(
-            f"actor_optimizer_kwargs={arguments!r} is not valid: give the optimizer's arguments by name, such as {{'lr': 1e-4}}"
+            f"actor_optimizer_kwargs={arguments!r} is not valid: pass the optimizer's arguments by name, such as {{'lr': 1e-4}}"
         )
     if arguments.get("samples", 1) != 1:
         raise ValueError(
-            f"samples={arguments['samples']!r} in actor_optimizer_kwargs is not valid: one sample acts, and its gradient is taken"
+            f"samples={arguments['samples']!r} in actor_optimizer_kwargs is not valid: use 1, one sample acts and gives the gradient"
         )
 
 
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
         raise ValueError(f"{name}={value!r} is not valid: choose one of {', '.join(map(repr, choices))}")

@@ -50,7 +50,7 @@ def reliability_curve(probs: Tensor, y: Tensor, bins: int = 15) -> tuple[Tensor,
 
 
 def auroc(score: Tensor, y: Tensor) -> Tensor:
-    """Return P(score of a positive > score of a negative), ties counting half: the area under the ROC curve; y is 0 or 1.
+    """Return the area under the ROC curve, P(score of a positive > score of a negative), ties counting half; y is 0 or 1.
 
     >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)

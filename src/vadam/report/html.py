@@ -1,4 +1,4 @@
-"""The little HTML that the page needs."""
+"""Build the few HTML elements that the pages need."""
 
 import base64
 import json
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a page: the first cell of a row names it."""
+    """A table of a page; the first cell of a row is its header."""
 
     caption: str
     columns: tuple[str, ...]
@@ -25,22 +25,23 @@ def asset(name: str, package: str = "vadam.report") -> str:
 
 
 def text(value: object) -> str:
+    """Escape a value for HTML text and attributes."""
     return escape(str(value), quote=True)
 
 
 def json_script(value: Any) -> str:
-    """Return JSON for the inside of a ``<script>`` element, which no text in it can end."""
+    """Return JSON that is safe inside a ``<script>`` element."""
     ascii_text = json.dumps(value, separators=(",", ":"))
     return re.sub("[<>&]", lambda match: f"\\u{ord(match[0]):04x}", ascii_text)
 
 
 def fill(template: str, **parts: str) -> str:
-    """Puts each part in the place of its ``{{name}}``; parts may hold braces of their own."""
+    """Replace each ``{{name}}`` of the template by its part; parts may contain braces."""
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
 def table(content: Table) -> str:
-    """Cells know their column's name, so that on a narrow screen each can show it."""
+    """Return an HTML table; cells carry their column's name, so that a narrow screen can show it."""
     if not content.rows:
         return ""
     head = "".join(f'<th scope="col">{text(column)}</th>' for column in content.columns)
@@ -52,6 +53,7 @@ def table(content: Table) -> str:
 
 
 def data_uri(content: bytes, kind: str) -> str:
+    """Return a ``data:`` URI with the content."""
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 

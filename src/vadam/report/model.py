@@ -1,4 +1,4 @@
-"""A small page about a fitted model: how it did on rows it had not seen, and whether its uncertainty can be trusted."""
+"""Build a small page about a fitted model: its accuracy on held-out rows and the calibration of its uncertainty."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 LEVEL = 0.9
 
 
-class Judged(Protocol):
-    """What is known about a model from rows that were held out."""
+class Evaluation(Protocol):
+    """The result of a fitted model on held-out rows."""
 
     @property
     def target(self) -> str: ...
@@ -28,8 +28,8 @@ class Judged(Protocol):
 
 
 @dataclass(frozen=True)
-class RegressionJudged:
-    """``quantiles`` [n, K] are predicted at the ``levels`` [K]."""
+class RegressionEvaluation:
+    """Predictions on held-out rows; ``quantiles`` [n, K] are predicted at the ``levels`` [K]."""
 
     target: str
     rows: int
@@ -78,8 +78,8 @@ class RegressionJudged:
 
 
 @dataclass(frozen=True)
-class ClassificationJudged:
-    """``probabilities`` [n, K] of the ``classes``; ``numbers`` [n] are the true classes."""
+class ClassificationEvaluation:
+    """Predicted ``probabilities`` [n, K] of the ``classes``; ``numbers`` [n] are the true classes."""
 
     target: str
     rows: int
@@ -130,25 +130,25 @@ class ClassificationJudged:
             right.grid()
         return (
             figure,
-            "Left: how sure the model is, and how often rightly. Right: a calibrated model lies on the diagonal.",
+            "Left: the confidence of the model on right and wrong rows. Right: a calibrated model lies on the diagonal.",
         )
 
 
-def build(judged: Judged, path: Path) -> Path:
-    """One page that needs no network."""
-    figure, caption = judged.figure()
+def build(evaluation: Evaluation, path: Path) -> Path:
+    """Write the page about a fitted model to ``path``; it needs no network."""
+    figure, caption = evaluation.figure()
     drawing = plotting.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
     rows = [
         (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
-        for name, value in judged.summary().items()
+        for name, value in evaluation.summary().items()
     ]
     page = html.fill(
         html.asset("model.html"),
         style=html.asset("page.css"),
-        title=html.text(judged.target),
+        title=html.text(evaluation.target),
         figure=f"<figure>{drawing}<figcaption>{html.text(caption)}</figcaption></figure>",
         table=html.table(
-            Table("Judged on rows that were held out; the saved model has then seen all.", ("", "value"), rows)
+            Table("Evaluated on held-out rows. The saved model was then trained on all rows.", ("", "value"), rows)
         ),
     )
     atomic.write_text(path, page)

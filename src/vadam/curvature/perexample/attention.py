@@ -1,7 +1,7 @@
-"""Multi-head attention, written out: three linear maps into queries, keys and values, attention, one linear map out.
+"""Replay multi-head attention as linear maps: three for queries, keys and values, and one for the output.
 
-Attention itself is torch's own function, called with identity projections, so every mask, mode and dropout draw is
-the original's.
+Attention itself is torch's own function, called with identity projections, so that every mask, mode and dropout
+draw equals the original's.
 """
 
 import inspect
@@ -19,7 +19,7 @@ SIGNATURE = inspect.signature(nn.MultiheadAttention.forward)
 
 
 def attention(call: Call) -> dict[str, Gradients]:
-    """Replay multi-head attention."""
+    """Return the per-example gradients of multi-head attention by replaying it."""
     module = call.module
     given = SIGNATURE.bind(module, *call.args, **call.kwargs)
     given.apply_defaults()
@@ -51,7 +51,7 @@ def _batch_first(call: Call, x: Tensor) -> Tensor:
 
 
 def _in_projections(call: Call) -> tuple[list[Any], list[Any]]:
-    """Return weights and biases of the three maps, which the module keeps as one block or apart."""
+    """Return weights and biases of the query, key and value maps; the module stores them jointly or apart."""
     module = call.module
     if module.in_proj_weight is not None:
         weights = list(_detached(call, module.in_proj_weight).chunk(3))
@@ -62,7 +62,7 @@ def _in_projections(call: Call) -> tuple[list[Any], list[Any]]:
 
 
 def _attend(module: Any, q: Tensor, k: Tensor, v: Tensor, arguments: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
-    """Attend between projected [B, T, E]. Return the input of the output map, and the attention weights if asked for."""
+    """Attend between projected [B, T, E]; return the input of the output map, and the attention weights if asked for."""
     identity = torch.eye(module.embed_dim, dtype=q.dtype, device=q.device)
     mixed, weights = F.multi_head_attention_forward(
         query=q.transpose(0, 1),

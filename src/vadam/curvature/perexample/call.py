@@ -1,4 +1,4 @@
-"""A layer as the engine sees it, and one call of it: its inputs, and the gradient of the loss at its outputs."""
+"""A layer as the engine sees it, and one recorded call: its inputs and the gradients at its outputs."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -16,7 +16,7 @@ WAY_OUT = "or put its parameters in a group with deterministic=True, which leave
 
 @dataclass(eq=False)
 class Layer:
-    """Hold a module, its followed parameters, and the rule that computes their per-example gradients."""
+    """A module, its followed parameters, and the rule that computes their per-example gradients."""
 
     name: str
     module: nn.Module
@@ -38,7 +38,7 @@ class Layer:
 
 @dataclass(eq=False)
 class Call:
-    """Hold one call of a layer, with detached arguments. Rules compute in float32 or wider, whatever the model's dtype."""
+    """One call of a layer, with detached arguments. Rules compute in float32 or wider, whatever the model's dtype."""
 
     layer: Layer
     args: tuple
@@ -62,19 +62,23 @@ class Call:
 
     @property
     def module(self) -> Any:
+        """Return the module that was called."""
         return self.layer.module
 
     @property
     def input(self) -> Tensor:
+        """Return the first argument of the call, cast to the dtype of the rules."""
         return self.cast(self.args[0] if self.args else self.kwargs.get("input", next(iter(self.kwargs.values()))))
 
     @property
     def output_grad(self) -> Tensor:
+        """Return the gradient at the first output, cast to the dtype of the rules."""
         grad = self.output_grads[0]
         assert grad is not None
         return self.cast(grad)
 
     def cast(self, tensor: Tensor) -> Tensor:
+        """Cast a floating-point tensor to the dtype of the rules."""
         return tensor.to(self.dtype) if tensor.dtype != self.dtype and tensor.is_floating_point() else tensor
 
     def positions(self, tensor: Tensor, features: int) -> Tensor:
@@ -107,7 +111,7 @@ class Call:
         return [gradients[name] for name, p in self.layer.params.items() if p is param and name in gradients]
 
     def note_versions(self) -> None:
-        """Note the current state of the outputs as the one that the layer returned."""
+        """Record the versions of the outputs, so that later changes in place are noticed."""
         self._output_versions = [y._version for y in self.outputs]
 
     def is_intact(self, output: int) -> bool:
@@ -115,6 +119,7 @@ class Call:
         return self.outputs[output]._version == self._output_versions[output]
 
     def receive(self, output: int, grad: Tensor, task: int) -> None:
+        """Store the gradient that a backward pass delivers at one output."""
         if task != self.task:
             self.task, self.output_grads = task, [None] * self.num_outputs
             self.pending = set(self.layer.params.values())
@@ -122,21 +127,23 @@ class Call:
         self._gradients = None
 
     def release(self, param: nn.Parameter) -> None:
-        """Free the activations after the last parameter: the user's loss may keep the graph alive."""
+        """Free the activations after the last parameter; the user's loss may keep the graph alive."""
         self.pending.discard(param)
         if not self.pending:
             self.args, self.kwargs, self.outputs, self.random_state = (), {}, (), None
             self.output_grads, self.input_grads, self._gradients = [], (), None
 
     def rounding(self) -> float:
-        """Return a bound on the error of a gradient that vanishes by cancellation, as a bias's before a normalisation."""
+        """Bound the rounding error of a gradient that vanishes by cancellation, as a bias before a normalisation."""
         return sum(torch.finfo(z.dtype).eps ** 0.5 * z.norm().item() for z in self.output_grads if z is not None)
 
     @property
     def is_released(self) -> bool:
+        """Return True if all squares of the current backward pass are computed."""
         return self.task != -1 and not self.pending
 
     def unbatched(self, tensor: Tensor) -> ValueError:
+        """Return the error for a tensor without an axis for the examples."""
         return ValueError(
             f"{self.layer} was called with a tensor of shape {tuple(tensor.shape)}, which has no axis for the examples: "
             f"add one with x.unsqueeze(0), {WAY_OUT}"
@@ -149,6 +156,7 @@ class Call:
 
 
 def mixes_examples(layer: str) -> str:
+    """Return the error message for a layer that mixes the examples of a minibatch."""
     return (
         f"{layer} is in training mode, where it mixes the examples of a minibatch: per-example gradients do not exist. Use GroupNorm, "
         "keep the layer in eval mode"
@@ -156,6 +164,7 @@ def mixes_examples(layer: str) -> str:
 
 
 def detached(args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any]]:
+    """Detach all tensors of a call's arguments."""
     if len(args) == 1 and isinstance(args[0], Tensor) and not kwargs:
         return (args[0].detach(),), kwargs
     return pytree.tree_map_only(Tensor, Tensor.detach, (args, kwargs))
@@ -168,10 +177,12 @@ def floating(tree: Any) -> list[Tensor]:
 
 
 def is_rounded(outputs: list[Tensor]) -> bool:
+    """Return True if a tensor is computed in half precision or under autocast."""
     return any(_is_autocast(y.device.type) or torch.finfo(y.dtype).bits < 32 for y in outputs)
 
 
 def full_precision(device_type: str) -> AbstractContextManager:
+    """Return a context that disables autocast."""
     return torch.autocast(device_type, enabled=False) if _is_autocast(device_type) else nullcontext()
 
 

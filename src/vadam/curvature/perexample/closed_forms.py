@@ -24,7 +24,10 @@ def linear(call: Call) -> dict[str, Gradients]:
 
 
 def embedding(call: Call) -> dict[str, Gradients]:
-    """Return the gradient of y_t = W[index_t]: for each row, Σ z_t over the positions that read it. Padding gets none."""
+    """Return the gradient of y_t = W[index_t]: for each row, Σ z_t over the positions that read it.
+
+    The row of ``padding_idx`` gets no gradient.
+    """
     module, index = call.module, call.positions(call.input, features=0)
     if module.scale_grad_by_freq:
         raise ValueError(
@@ -61,12 +64,14 @@ def normalisation_over_channels(normalised: Callable[[nn.Module, Tensor], Tensor
 
 
 def batch_norm(call: Call) -> dict[str, Gradients]:
+    """Return the gradients of a batch normalisation in eval mode; raise ValueError in training mode."""
     if call.module.training or call.module.running_mean is None:
         raise ValueError(f"{mixes_examples(str(call.layer))}, {WAY_OUT}")
     return normalisation_over_channels(_batch_normalised)(call)
 
 
 def instance_norm(call: Call) -> dict[str, Gradients]:
+    """Return the gradients of an instance normalisation."""
     if call.input.ndim == call.module._get_no_batch_dim():
         raise call.unbatched(call.input)
     return normalisation_over_channels(_instance_normalised)(call)

@@ -1,8 +1,8 @@
 """Per-example gradients of convolutions.
 
-A minibatch of B convolutions with G groups is one convolution with B·G groups of a single, B times wider example; the
-weight gradient of that one is the B per-example gradients side by side. It is computed in chunks of examples, so that
-no tensor of size B · |W| exists.
+A minibatch of B convolutions with G groups equals one convolution with B·G groups of a single example that is B
+times wider. Its weight gradient holds the B per-example gradients side by side. It is computed in chunks of
+examples, so that no tensor of size B · |W| exists.
 """
 
 from itertools import product
@@ -20,7 +20,7 @@ WEIGHT_GRADIENT = {1: conv1d_weight, 2: conv2d_weight, 3: conv3d_weight}
 
 
 class Convolution(Gradients):
-    """cᵢ = ∂⟨zᵢ, conv(xᵢ, W)⟩/∂W for x [B, I, *space] and z [B, O, *space]."""
+    """Gradients cᵢ = ∂⟨zᵢ, conv(xᵢ, W)⟩/∂W for x [B, I, *space] and z [B, O, *space]."""
 
     def __init__(self, x: Tensor, z: Tensor, shape: Size, stride: tuple, padding: tuple, dilation: tuple, groups: int):
         super().__init__(len(x), max(shape.numel(), x.shape[1:].numel(), z.shape[1:].numel()), x.device)
@@ -43,7 +43,7 @@ class Convolution(Gradients):
 
 
 def convolution(call: Call) -> dict[str, Gradients]:
-    """Return the gradients of a convolution, as those of a matrix where there are few output positions."""
+    """Return the gradients of a convolution; with few output positions, compute them as those of a matrix."""
     module, z = call.module, call.output_grad
     x, padding = _padded(call)
     weight: Gradients
@@ -55,7 +55,10 @@ def convolution(call: Call) -> dict[str, Gradients]:
 
 
 def transposed_convolution(call: Call) -> dict[str, Gradients]:
-    """Swap x and z: y = convᵀ(x, W) is the adjoint of a convolution, so ∂⟨z, convᵀ(x, W)⟩/∂W = ∂⟨x, conv(z, W)⟩/∂W."""
+    """Return the gradients of y = convᵀ(x, W).
+
+    It is the adjoint of a convolution, so x and z swap roles: ∂⟨z, convᵀ(x, W)⟩/∂W = ∂⟨x, conv(z, W)⟩/∂W.
+    """
     module, x, z = call.module, _batched_input(call), call.output_grad
     weight = Convolution(z, x, module.weight.shape, module.stride, module.padding, module.dilation, module.groups)
     return {"weight": weight, "bias": Added(channels_last(z))}
@@ -73,7 +76,10 @@ def _batched_input(call: Call) -> Tensor:
 
 
 def _padded(call: Call) -> tuple[Tensor, tuple]:
-    """Pad the input where padding is uneven or not zero. Return it with the zero padding left to the convolution."""
+    """Pad the input where the padding is uneven or not zero.
+
+    Return it with the zero padding that is left to the convolution.
+    """
     module, x = call.module, _batched_input(call)
     if module.padding_mode == "zeros" and not isinstance(module.padding, str):
         return x, module.padding

@@ -1,11 +1,11 @@
-"""``PerExampleSquares``: the hooks that turn an ordinary backward pass into mean_i (∇f_i)².
+"""``PerExampleSquares``: hooks that turn an ordinary backward pass into mean_i (∇f_i)².
 
 A forward hook on every layer records its input. A hook on the layer's output receives the gradient there. A hook on
-each parameter runs when the backward pass has added up the parameter's gradient, and computes the squares: by then all
-uses of the parameter have reported.
+each parameter runs when the backward pass has accumulated the parameter's gradient, and computes the squares; by
+then all uses of the parameter have reported.
 
-The hooks live in the model and refer to the engine weakly and to layers and parameters by number, so that neither the
-model nor the engine is part of a reference cycle.
+The hooks live in the model. They refer to the engine weakly and to layers and parameters by number, so that neither
+the model nor the engine is part of a reference cycle.
 """
 
 import weakref
@@ -37,8 +37,8 @@ from vadam.curvature.perexample.layers import layers_of
 from vadam.curvature.perexample.replay import random_state
 
 BATCH_NORMS = (nn.modules.batchnorm._BatchNorm,)
-DROPPING_OUT = (nn.RNNBase, nn.MultiheadAttention)  # a replay repeats the dropout of the original call
-ACCOUNTED = 0.02  # relative: far above the rounding of half precision, far below a second use of a parameter
+DROPPING_OUT = (nn.RNNBase, nn.MultiheadAttention)  # layers whose replay must repeat the original dropout
+ACCOUNTED = 0.02  # relative tolerance: far above the rounding of half precision, far below a second use of a parameter
 
 
 class WeakHook:
@@ -61,7 +61,7 @@ class WeakHook:
 
 @dataclass(eq=False)
 class FollowedParam:
-    """Hold a parameter and what was seen of it since the last ``take``."""
+    """A parameter and what was recorded of it since the last ``take``."""
 
     param: nn.Parameter
     name: str
@@ -101,7 +101,7 @@ class PerExampleSquares:
     Examples lie on the first axis of every layer's input. They lie on the second, in inputs [T, B, ...], inside
     torch's transformers and recurrent layers with ``batch_first=False``, and in all layers with
     ``sequence_first=True``. A model that mixes both kinds must pass ``sequence_first`` for the remaining layers.
-    Something looked up once for all examples, as positions often are, has no gradient per example: expand it to all of
+    A tensor looked up once for all examples, such as positions, has no gradient per example: expand it to all of
     them before the layer.
 
     Weights may change in place between backward passes. A forward pass without gradients, or while ``recording`` is
@@ -148,7 +148,7 @@ class PerExampleSquares:
             self._handles += [one.param.register_post_accumulate_grad_hook(accumulated), one.audit_hook]
 
     def take(self) -> dict[nn.Parameter, Tensor]:
-        """Return ĥ of every parameter that took part since the last ``take`` or ``discard``, and start afresh."""
+        """Return ĥ of every parameter that got a gradient since the last ``take`` or ``discard``, and reset."""
         sizes = [size for size, _ in self._passes.values()]
         taken = {one.param: one.squares for one in self._followed if one.squares is not None}
         if taken and sum(sizes):
@@ -157,7 +157,7 @@ class PerExampleSquares:
         return taken
 
     def discard(self) -> None:
-        """Forget what was collected, as after a forward or backward pass that failed."""
+        """Drop what was collected, as after a forward or backward pass that failed."""
         self._reset_passes()
         for one in self._followed:
             one.calls, one.full_grad, one.done_in = {}, None, -1
@@ -317,7 +317,7 @@ class PerExampleSquares:
         return size
 
     def _gradients_were_cleared(self) -> bool:
-        """Return True if the gradients of the recorded passes are gone: their minibatch was left out."""
+        """Return True if the gradients of the recorded passes were cleared: their minibatch was skipped."""
         recorded = [one for one in self._followed if one.squares is not None]
         grads = [(one.param.grad, one.grad_version) for one in recorded if one.param.grad is not None]
         if any(grad._version == version for grad, version in grads):
@@ -359,7 +359,7 @@ def _remove_hooks(handles: list[RemovableHandle]) -> None:
 
 
 def audit(one: FollowedParam, accounted: Tensor, tolerance: Tensor) -> None:
-    """Raise an error if the layers do not account for the whole gradient. Runs once for each parameter."""
+    """Raise RuntimeError unless the layers account for the whole gradient; this runs once for each parameter."""
     assert one.full_grad is not None
     assert one.audit_hook is not None
     full = one.full_grad.to_dense().to(accounted.dtype)
@@ -372,6 +372,7 @@ def audit(one: FollowedParam, accounted: Tensor, tolerance: Tensor) -> None:
 
 
 def unaccounted(one: FollowedParam) -> RuntimeError:
+    """Return the error for a parameter whose gradient does not come from its layer alone."""
     return RuntimeError(
         f"the gradient of {one.name!r} does not (or not only) come from calls of the layer that owns it. Is it "
         "used elsewhere, as in F.linear(x, layer.weight) or in a penalty added to the loss, was the forward pass run "
@@ -381,7 +382,7 @@ def unaccounted(one: FollowedParam) -> RuntimeError:
 
 
 def surviving_changes_in_place(output: Tensor) -> Tensor:
-    """Return the tensor to hook: a change in place drops the hooks of a view, but not those of the base it reshapes."""
+    """Return the tensor to hook: a change in place drops the hooks of a view, not those of its base."""
     base = output._base
     reshapes = base is not None and base.numel() == output.numel() and base.is_contiguous() and output.is_contiguous()
     return base if reshapes else output  # type: ignore[return-value]

@@ -1,9 +1,8 @@
-"""Layers whose backward pass takes gradient and squares from the same per-example gradients.
+"""Layers whose backward pass computes gradient and squares from the same per-example gradients.
 
-The sum of per-example gradients is the gradient, so a layer that computes them for the squares need not compute the
-gradient a second time. This pays off where they are products over the positions of a sequence: linear layers on
-sequences, and LSTMs, whose gates the squares have to visit anyway. ``fuse`` puts a function with such a backward pass
-behind the layer, which has computed its output already.
+The gradient is the sum of the per-example gradients, so a layer that computes them need not compute the gradient
+again. This pays off where they are products over the positions of a sequence: linear layers on sequences, and LSTMs.
+``fuse`` appends a function with such a backward pass to the output that the layer has computed.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,11 +21,11 @@ from vadam.curvature.perexample.gradients import FEW_POSITIONS, Added, Gradients
 
 PLAIN = (Tensor, nn.Parameter)
 OnGrads = Callable[[Sequence[Tensor | None]], dict[str, Gradients] | None]
-"""A function from the gradients at the outputs to per-example gradients, or to None if nobody asks for them."""
+"""Maps the gradients at the outputs to per-example gradients, or to None if nothing records."""
 
 
 class FusedLinear(torch.autograd.Function):
-    """Pass on y = x Wᵀ + b as the layer has computed it, with a backward pass of its own."""
+    """Pass on the output y = x Wᵀ + b of a layer, with a custom backward pass."""
 
     @staticmethod
     def forward(ctx: Any, y: Tensor, x: Tensor, weight: Tensor, bias: Tensor | None, on_grads: OnGrads) -> Tensor:
@@ -52,7 +51,7 @@ class FusedLinear(torch.autograd.Function):
 
 
 class FusedConvolution(torch.autograd.Function):
-    """Pass on a convolution as the layer has computed it, with a backward pass of its own."""
+    """Pass on the output of a convolution layer, with a custom backward pass."""
 
     @staticmethod
     def forward(
@@ -90,7 +89,7 @@ class FusedConvolution(torch.autograd.Function):
 
 
 class FusedLSTM(torch.autograd.Function):
-    """Pass on the outputs of an LSTM as the layer has computed them, with a backward pass of its own."""
+    """Pass on the outputs of an LSTM layer, with a custom backward pass."""
 
     @staticmethod
     def forward(ctx: Any, call: Call, on_grads: OnGrads, y: Tensor, h: Tensor, c: Tensor, *inputs: Tensor) -> Any:
@@ -112,7 +111,7 @@ class FusedLSTM(torch.autograd.Function):
 
 
 def _differentiate_lstm(ctx: Any, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
-    """Return the gradients at the inputs by autograd, which a caller may want to differentiate again."""
+    """Return the gradients at the inputs by autograd, so that they can be differentiated again."""
     create_graph = torch.is_grad_enabled()
     with torch.enable_grad():
         # Views, because one input may depend on another: its gradient must not flow through the other.
@@ -144,7 +143,7 @@ def _adds_to_gradients(params: Sequence[Any]) -> bool:
 
 
 def fuse(call: Call, args: tuple, output: Any, on_grads: OnGrads) -> Any:
-    """Return the output with a fused backward pass, or None if the layer has to keep autograd's own."""
+    """Return the output with a fused backward pass, or None if the layer must keep autograd's own."""
     layer, x = call.layer, args[0] if args else None
     if layer.is_reused or call.kwargs or not isinstance(x, Tensor) or not _is_first_hook(layer) or _is_special():
         return None
@@ -194,11 +193,14 @@ def _are_plain(*tensors: Tensor) -> bool:
 
 
 def _is_first_hook(layer: Layer) -> bool:
-    """Return True if no other hook saw the output, so that it is what the layer has computed."""
+    """Return True if no other hook saw the output, so that it is still the one that the layer computed."""
     return next(iter(layer.module._forward_hooks)) == layer.hook_id and not all_modules._global_forward_hooks
 
 
 def _is_special() -> bool:
-    """Return True under forward-mode derivatives, compilation, and checkpointing, whose second run must save the same tensors."""
+    """Return True under forward-mode derivatives, compilation and checkpointing.
+
+    The second run of a checkpointed segment must save the same tensors as the first.
+    """
     checkpointed = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
     return checkpointed or forward_ad._current_level >= 0 or torch.compiler.is_compiling()

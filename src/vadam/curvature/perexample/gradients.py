@@ -1,8 +1,8 @@
-"""Per-example gradients of one parameter, and the shortest way from them to the sum of their squares.
+"""Per-example gradients of one parameter, and the fastest way from them to the sum of their squares.
 
 The backward pass of a minibatch loss adds up one contribution cᵢ per example: ∇loss = Σᵢ cᵢ. A ``Gradients`` represents
 the contributions of one use of one parameter: ``of(examples)`` computes some of them, ``total()`` is Σᵢ cᵢ and
-``sum_of_squares()`` is Σᵢ cᵢ². The last goes through ``of`` in chunks that fit the cache, unless the structure of the
+``sum_of_squares()`` is Σᵢ cᵢ². The last calls ``of`` in chunks that fit the cache, unless the structure of the
 gradients allows a shortcut.
 
 Letters in the shapes: B examples, T positions in an example (time, space, repeated use), O outputs, I inputs.
@@ -17,14 +17,14 @@ import torch.nn.functional as F
 from torch import Size, Tensor
 
 CHUNK = 2**18  # elements worked on at once: a megabyte of float32, which stays in a core's cache
-SHARED_CHUNK = 2**20  # the same where all cores share the work on a chunk
+SHARED_CHUNK = 2**20  # chunk size where all cores share the work on a chunk
 ACCELERATOR_CHUNK = 2**25  # enough to keep a GPU busy
 LONG = 2**15  # above this size a core adds the squares faster example by example than by a reduction over examples
-FEW_POSITIONS = 3  # up to here T(T+1)/2 products of whole batches are faster than B products of single examples
+FEW_POSITIONS = 3  # up to this T, T(T+1)/2 products of whole batches are faster than B products of single examples
 
 
 class Gradients:
-    """Represent the gradients of ``examples`` examples; ``of`` touches ``cost`` elements for each of them."""
+    """The gradients of ``examples`` examples; ``of`` touches ``cost`` elements for each of them."""
 
     _squares: Tensor | None = None
 
@@ -44,7 +44,7 @@ class Gradients:
         return total
 
     def total_through_examples(self) -> Tensor:
-        """Return Σᵢ cᵢ, and keep Σᵢ cᵢ² of the same visit to all examples for ``sum_of_squares``."""
+        """Return Σᵢ cᵢ, and cache Σᵢ cᵢ² from the same chunks for ``sum_of_squares``."""
         chunks = self._chunks(SHARED_CHUNK)
         chunk = next(chunks)
         total, squares = chunk.sum(0), chunk.square_().sum(0)
@@ -55,7 +55,7 @@ class Gradients:
         return total
 
     def sum_of_squares(self) -> Tensor:
-        """Return Σᵢ cᵢ², a tensor that the caller may change."""
+        """Return Σᵢ cᵢ² in a new tensor, which the caller may change."""
         if self._squares is not None:
             squares, self._squares = self._squares, None
             return squares
@@ -77,9 +77,9 @@ class Gradients:
 
 
 class Added(Gradients):
-    """A tensor added at T positions of every example, as biases are, with gradients z there: cᵢ = Σₜ z_it.
+    """Gradients of a tensor added at T positions of every example, as biases are: cᵢ = Σₜ z_it.
 
-    z [B, T, *shape].
+    z [B, T, *shape] are the gradients at these positions.
     """
 
     def __init__(self, z: Tensor):
@@ -101,10 +101,10 @@ class Added(Gradients):
 
 
 class Outer(Gradients):
-    """A matrix applied to T inputs a of every example, with gradients z at its outputs: cᵢ = Σₜ z_it a_itᵀ.
+    """Gradients of a matrix applied to T inputs a of every example: cᵢ = Σₜ z_it a_itᵀ.
 
-    z [B, T, O] and a [B, T, I]. The squares are a sum over pairs of positions, Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u),
-    which is the shorter way while T is small.
+    z [B, T, O] are the gradients at its outputs and a [B, T, I] its inputs. The squares are a sum over pairs of
+    positions, Σᵢ cᵢ² = Σ_{t,u} (z_t∘z_u)ᵀ(a_t∘a_u), which is faster while T is small.
     """
 
     def __init__(self, z: Tensor, a: Tensor, shape: Size | None = None):
@@ -130,7 +130,7 @@ class Outer(Gradients):
 
 
 class OnePosition:
-    """Hold the gradients z [B, O] at the outputs of a layer that saw one input per example, and their squares."""
+    """The gradients z [B, O] at the outputs of a layer with one input per example, and their cached squares."""
 
     def __init__(self, z: Tensor):
         self.z = z
@@ -141,7 +141,7 @@ class OnePosition:
 
 
 class AddedOnce(Added):
-    """``Added`` for T = 1. The weight of the same layer needs z² too."""
+    """``Added`` for T = 1; it shares the squares of z with the weight of the same layer."""
 
     def __init__(self, at: OnePosition):
         Gradients.__init__(self, len(at.z), at.z.shape[1], at.z.device)
@@ -176,9 +176,10 @@ class OuterOnce(Outer):
 
 
 class Rows(Gradients):
-    """A table looked up at T indices per example, with gradients z at the rows read: cᵢ[r] = Σ_{t: index_it = r} z_it.
+    """Gradients of a table looked up at T indices per example: cᵢ[r] = Σ_{t: index_it = r} z_it.
 
-    index [B, T] and z [B, T, O]. Rows read more than once by one example are added up before the square.
+    index [B, T], and z [B, T, O] the gradients at the rows read. Rows that one example reads more than once are added
+    up before the square.
     """
 
     def __init__(self, index: Tensor, z: Tensor, rows: int):
@@ -211,7 +212,7 @@ class Rows(Gradients):
 
 
 class Stacked(Gradients):
-    """A parameter made of blocks of rows, each with its own gradients, as the joint projection of queries, keys and values."""
+    """Gradients of a parameter made of blocks of rows, such as the joint projection of queries, keys and values."""
 
     def __init__(self, blocks: Sequence[Gradients]):
         super().__init__(blocks[0].examples, sum(block.cost for block in blocks), blocks[0].device)
@@ -228,7 +229,7 @@ class Stacked(Gradients):
 
 
 class Summed(Gradients):
-    """Several uses of one parameter: an example's contributions are added up before they are squared."""
+    """Gradients of several uses of one parameter: contributions of an example are added before they are squared."""
 
     def __init__(self, uses: Sequence[Gradients]):
         super().__init__(uses[0].examples, max(use.cost for use in uses), uses[0].device)
@@ -245,7 +246,10 @@ class Summed(Gradients):
 
 
 def summed(uses: Sequence[Gradients]) -> Gradients:
-    """Return the gradients of several uses together. Two uses of one kind are one use at twice the positions."""
+    """Return the gradients of several uses together.
+
+    Uses of one kind are joined into one use at more positions.
+    """
     if len(uses) == 1:
         return uses[0]
     outer = [use for use in uses if isinstance(use, Outer)]

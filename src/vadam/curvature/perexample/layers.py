@@ -31,7 +31,7 @@ TRANSFORMERS = (
 
 
 def layers_of(model: nn.Module, followed: Collection[nn.Parameter], sequence_first: bool | None) -> Iterator[Layer]:
-    """Return a layer for every module that owns a followed parameter."""
+    """Yield a layer for every module that owns a followed parameter."""
     time_leads = {
         inner for outer in model.modules() if _is_sequence_first_transformer(outer) for inner in outer.modules()
     }
@@ -61,7 +61,7 @@ def _rule_for(module: nn.Module) -> Rule:
 
 
 def _own_parameters(module: nn.Module) -> Iterator[tuple[str, nn.Parameter]]:
-    """Return the parameters that a module reads itself. Attention reads those of its output map without calling it."""
+    """Yield the parameters that a module reads itself; attention also reads those of its output map."""
     yield from module.named_parameters(recurse=isinstance(module, nn.MultiheadAttention), remove_duplicate=False)
 
 

@@ -1,4 +1,4 @@
-"""LSTM layers: the forward pass once more, and the backward pass in closed form.
+"""LSTM layers: run the forward pass again, and the backward pass in closed form.
 
 With gates a = W_ih x + b_ih + W_hh h₋ + b_hh and (i, f, g, o) = (σ(a_i), σ(a_f), tanh(a_g), σ(a_o)):
 
@@ -11,7 +11,7 @@ h and c:
     z = (∂c∘g∘i(1 − i),  ∂c∘c₋∘f(1 − f),  ∂c∘i∘(1 − g²),  ∂h∘tanh(c)∘o(1 − o))
     ∂c ← ∂c∘f,  ∂h ← zᵀ W_hh + the gradient at the output one step earlier
 
-The factors of ∂c and ∂h are computed for all steps at once, which leaves a handful of small operations for each step.
+The factors of ∂c and ∂h are computed for all steps at once, so that few small operations are left for each step.
 Tensors have time first, [T, B, ...], which makes every step contiguous.
 """
 
@@ -31,7 +31,7 @@ from vadam.curvature.perexample.replay import check_same
 
 @dataclass
 class Direction:
-    """Hold one direction of one layer after its forward pass."""
+    """One direction of one layer after its forward pass."""
 
     suffix: str
     x: Tensor  # inputs [T, B, I]
@@ -58,6 +58,7 @@ class Direction:
         return z.flatten(2), at_h, at_c
 
     def gradients(self, z: Tensor) -> dict[str, Gradients]:
+        """Return the per-example gradients of the weights and biases, given the gradients z at the gates."""
         z, suffix = z.transpose(0, 1), self.suffix
         weights = {"ih": Outer(z, self.x.transpose(0, 1)), "hh": Outer(z, self.h[:-1].transpose(0, 1))}
         bias = Added(z)
@@ -72,7 +73,7 @@ def has_closed_form(module: Any) -> bool:
 
 
 def lstm(call: Call) -> dict[str, Gradients]:
-    """Return the per-example gradients of an LSTM, and leave the gradients at its inputs in the call."""
+    """Return the per-example gradients of an LSTM, and store the gradients at its inputs in the call."""
     module, x = call.module, call.input
     if not has_closed_form(module):
         return recurrent(call)
@@ -116,7 +117,7 @@ def native(module: Any, x: Tensor, h: Tensor | None, c: Tensor | None, *weights:
 
 
 def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
-    """Run all layers. The hidden states of the last one are the layer's output, which the call has kept."""
+    """Run all layers; take the hidden states of the last layer from the recorded output where it is intact."""
     runs: list[Direction] = []
     initial = initial_states(call, x.shape[1], directions)
     output = call.outputs[0].transpose(0, 1) if call.module.batch_first else call.outputs[0]
@@ -133,7 +134,7 @@ def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
 
 
 def _run(call: Call, suffix: str, x: Tensor, state: State, known_h: Tensor | None) -> Direction:
-    """Run one direction of one layer. Known hidden states give all gates at once."""
+    """Run one direction of one layer; known hidden states give all gates at once."""
     w_ih, b_ih = weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
     w_hh, b_hh = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
     size = w_hh.shape[1]
@@ -165,7 +166,7 @@ def _flip_if(backwards: int, x: Tensor) -> Tensor:
 
 
 def _joined(outputs: list[Tensor]) -> Tensor:
-    """Concatenate the directions of one layer; the second has run backwards."""
+    """Concatenate the directions of one layer; the second one ran backwards."""
     return outputs[0] if len(outputs) == 1 else torch.cat([outputs[0], outputs[1].flip(0)], -1)
 
 

@@ -1,6 +1,6 @@
-"""Recurrent layers, written out: a linear map of the inputs, one of the hidden state, and a step that joins them.
+"""Replay recurrent layers as linear maps: one of the inputs, one of the hidden state, and a step that joins them.
 
-A replay differentiates them by autograd. LSTMs without dropout and projections have a faster rule, in lstm.py.
+Autograd differentiates the replay. LSTMs without dropout and projections have a faster rule, in lstm.py.
 
     LSTM    i, f, g, o = x̃ + h̃;            c ← σ(f)∘c + σ(i)∘tanh(g);  h ← σ(o)∘tanh(c)
     GRU     r, z = σ of x̃ + h̃;  n = tanh(x̃_n + r∘h̃_n);                 h ← (1 − z)∘n + z∘h
@@ -23,22 +23,26 @@ State = tuple[Tensor, ...]
 
 
 def lstm_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Return the next hidden and cell state of an LSTM."""
     i, f, g, o = (x + h).chunk(4, -1)
     c = f.sigmoid() * state[1] + i.sigmoid() * g.tanh()
     return o.sigmoid() * c.tanh(), c
 
 
 def gru_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Return the next hidden state of a GRU."""
     r, z = (x + h).chunk(3, -1)[:2]
     n = (x.chunk(3, -1)[2] + r.sigmoid() * h.chunk(3, -1)[2]).tanh()
     return ((1 - z.sigmoid()) * n + z.sigmoid() * state[0],)
 
 
 def tanh_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Return the next hidden state of an RNN with tanh."""
     return ((x + h).tanh(),)
 
 
 def relu_step(x: Tensor, h: Tensor, state: State) -> State:
+    """Return the next hidden state of an RNN with ReLU."""
     return ((x + h).relu(),)
 
 
@@ -46,7 +50,7 @@ STEPS = {"LSTM": lstm_step, "GRU": gru_step, "RNN_TANH": tanh_step, "RNN_RELU": 
 
 
 def recurrent(call: Call) -> dict[str, Gradients]:
-    """Replay an LSTM, GRU or RNN with any number of layers, both directions, projections and dropout between layers."""
+    """Return the per-example gradients of an LSTM, GRU or RNN with any number of layers, by replaying it."""
     module, x = call.module, call.input
     if x.ndim != 3:
         raise call.unbatched(x)
@@ -74,7 +78,7 @@ def recurrent(call: Call) -> dict[str, Gradients]:
 
 
 def recurrent_cell(call: Call) -> dict[str, Gradients]:
-    """Replay one step of an LSTMCell, GRUCell or RNNCell."""
+    """Return the per-example gradients of an LSTMCell, GRUCell or RNNCell by replaying one step."""
     module, x = call.module, call.input
     if x.ndim != 2:
         raise call.unbatched(x)
@@ -127,6 +131,7 @@ def _dropped_out(x: Tensor, module: Any) -> Tensor:
 
 
 def weights_of(call: Call, weight: str, bias: str) -> tuple[Any, Any]:
+    """Return a weight and a bias of the module, detached; None for one that it does not have."""
     params = [getattr(call.module, name, None) for name in (weight, bias)]
     return tuple(None if p is None else p.detach().to(call.dtype) for p in params)  # type: ignore[return-value]
 

@@ -1,4 +1,4 @@
-"""mean_i (∇f_i)² the slow, obvious way: one forward and one backward pass for every example."""
+"""Compute mean_i (∇f_i)² the slow, obvious way: one forward and one backward pass for every example."""
 
 from collections.abc import Callable
 

@@ -1,9 +1,8 @@
-"""Run a layer once more, written out in its linear maps, to get the gradients at their outputs.
+"""Run a layer again as explicit linear maps, to get the gradients at their outputs.
 
 A recurrent layer or an attention layer is one call from outside and many linear maps inside. The per-example gradient
-of a linear map is known in closed form, given its input and the gradient z at its output. The rule for such a layer
-computes the layer's output again, with every linear map going through a ``LinearMaps``, and one more backward pass
-gives z.
+of a linear map has a closed form, given its input and the gradient z at its output. The rule for such a layer
+computes the layer's output again, with every linear map applied by a ``LinearMaps``. One more backward pass gives z.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,11 +17,13 @@ from torch.utils.checkpoint import get_device_states, set_device_states
 from vadam.curvature.perexample.call import WAY_OUT, Call
 from vadam.curvature.perexample.gradients import Added, Gradients, Outer, summed
 
-# Relative: far above rounding (in half precision, in float32), far below the effect of one dropped unit in a hundred.
+# Relative tolerances (half precision, float32): far above rounding, far below the effect of one dropped unit in a hundred.
 SAME_ROUNDED, SAME = 0.05, 2e-3
 
 
 class AppliedMap(NamedTuple):
+    """A linear map as it was applied: its key, input and output."""
+
     key: str
     a: Tensor  # input
     z: Tensor  # output, at which the gradient is needed
@@ -62,7 +63,10 @@ class LinearMaps:
 
 
 def check_same(call: Call, replayed: Sequence[Tensor], recorded: Sequence[Tensor]) -> None:
-    """Raise an error if the replay gave other outputs. On an accelerator only shapes are compared: values would stall it."""
+    """Raise RuntimeError if the replay gave other outputs than the recorded call.
+
+    On an accelerator only shapes are compared: reading values would stall the device.
+    """
     tolerance = SAME_ROUNDED if call.is_rounded else SAME
     for index, (new, old) in enumerate(zip(replayed, recorded, strict=True)):
         has_values = old.device.type == "cpu" and call.is_intact(index)
@@ -80,7 +84,7 @@ def random_state(args: Any) -> Any:
 
 @contextmanager
 def restored(state: Any) -> Iterator[None]:
-    """Draw the random numbers of the original call again, and afterwards restore the generators."""
+    """Draw the same random numbers as the original call, and restore the generators afterwards."""
     if state is None:
         yield
         return

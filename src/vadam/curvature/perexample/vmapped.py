@@ -1,7 +1,7 @@
 """Per-example gradients of any module: its vector-Jacobian product, vectorised over the examples, in chunks.
 
-The module runs once more, on every example as a minibatch of one. Its output for the whole minibatch is known, so that
-on the CPU a module that mixes examples, draws random numbers or keeps state is noticed by its different output.
+The module runs again on every example as a minibatch of one. Its output for the whole minibatch is known. On the CPU
+a different output therefore reveals a module that mixes examples, draws random numbers or keeps state.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from vadam.curvature.perexample.replay import check_same
 
 
 class Vmapped(Gradients):
-    """Represent the gradients of one parameter, computed on demand, a chunk of examples at a time."""
+    """Gradients of one parameter, computed on demand, a chunk of examples at a time."""
 
     def __init__(self, pullback: "Pullback", name: str):
         super().__init__(pullback.examples, pullback.cost, pullback.params[name].device)
@@ -29,7 +29,7 @@ class Vmapped(Gradients):
 
 
 class Pullback:
-    """Compute the gradients of all parameters of one call, for some examples at a time."""
+    """Compute the gradients of all parameters of one call, for a slice of the examples."""
 
     def __init__(self, call: Call):
         self.call = call
@@ -74,7 +74,7 @@ class Pullback:
         return {name: self.call.cast(c) for name, c in gradients.items()}
 
     def _one(self, inputs: list[Tensor], grads: list[Tensor]) -> tuple[dict[str, Tensor], list[Tensor]]:
-        """Return the gradients of the parameters and the outputs for one example, as a minibatch of one."""
+        """Return the gradients of the parameters and the outputs for one example, run as a minibatch of one."""
         inputs = [x.unsqueeze(self.axis) for x in inputs]
 
         def forward(params: dict[str, Tensor]) -> list[Tensor]:
@@ -94,7 +94,10 @@ class Pullback:
 
 
 def vmapped(call: Call) -> dict[str, Gradients]:
-    """Compute all gradients at once for a small module; run a large one again for each parameter, to save memory."""
+    """Return the per-example gradients of any module.
+
+    A small module computes all at once. A large one runs again for each parameter, to save memory.
+    """
     pullback = Pullback(call)
     if pullback.examples * pullback.cost > 16 * CHUNK:
         return {name: Vmapped(pullback, name) for name in pullback.params}
