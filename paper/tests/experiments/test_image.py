@@ -18,7 +18,7 @@ from vadam_paper.experiments import ExperimentError, find, runner
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.image import run, task
 from vadam_paper.experiments.image.config import METHODS, PRESETS, Config
-from vadam_paper.experiments.image.methods import GRIDS, START, Data, optimizer_of, start_left
+from vadam_paper.experiments.image.methods import GRIDS, START, Data, optimizer_of, remaining_start
 from vadam_paper.experiments.image.network import ResidualNetwork, parts
 from vadam_paper.experiments.image.scores import reliability, scores
 from vadam_paper.experiments.image.train import Plan, fit, refresh_statistics
@@ -101,12 +101,12 @@ def test_settings_are_chosen_on_images_that_were_not_trained_on(
         assert in_common(X, torch.cat(validated)) == 0
 
 
-def test_foreign_inputs() -> None:
+def test_out_of_distribution_inputs() -> None:
     X = torch.rand(5, 1, 8, 8)
-    odd = task.foreign(X, torch.Generator().manual_seed(0))
-    assert torch.equal(odd["rotated"][2, 0, 0], X[2, 0, :, -1])
-    assert torch.allclose(odd["inverted"] + X, X.min() + X.max())
-    assert X.min() <= odd["noise"].min() < odd["noise"].max() <= X.max()
+    shifted = task.out_of_distribution(X, torch.Generator().manual_seed(0))
+    assert torch.equal(shifted["rotated"][2, 0, 0], X[2, 0, :, -1])
+    assert torch.allclose(shifted["inverted"] + X, X.min() + X.max())
+    assert X.min() <= shifted["noise"].min() < shifted["noise"].max() <= X.max()
 
 
 def test_images_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -155,9 +155,9 @@ def save_images(path: Path, seed: int = 0) -> str:
     ],
 )
 def test_sets_that_no_classifier_can_learn_are_refused(X: np.ndarray, y: np.ndarray, says: str, tmp_path: Path) -> None:
-    np.savez(tmp_path / "odd.npz", X=X, y=y)
+    np.savez(tmp_path / "shifted.npz", X=X, y=y)
     with pytest.raises(ExperimentError, match=says):
-        task.load(replace(SMOKE, images=str(tmp_path / "odd.npz")))
+        task.load(replace(SMOKE, images=str(tmp_path / "shifted.npz")))
 
 
 def test_what_images_hold_counts_and_not_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_what_images_hold_counts_and_not_where_they_are(tmp_path: Path, monkeypa
     parts = task.load(config)
     assert len(parts.development) + len(parts.rest) == config.most == 40
     monkeypatch.setenv("VADAM_IMAGES_MOST", "few")
-    with pytest.raises(ExperimentError, match="not 'few'"):
+    with pytest.raises(ExperimentError, match="got 'few'"):
         EXPERIMENT.config("smoke", "text")
 
 
@@ -252,7 +252,7 @@ def test_cifar_10_that_cannot_be_used_is_refused_in_words(tmp_path: Path, monkey
     pickles = tmp_path / "cifar-10-batches-py"
     pickles.mkdir()
     (pickles / "data_batch_1").write_bytes(b"pickle")
-    with pytest.raises(ExperimentError, match="take its binary version"):
+    with pytest.raises(ExperimentError, match="download its binary version"):
         task.named(str(pickles))
     only_called_so = save_images(tmp_path / "not-cifar.npz")
     monkeypatch.setenv("VADAM_IMAGES", only_called_so)
@@ -321,11 +321,11 @@ def test_the_start_of_the_precision_fades(method: str) -> None:
         (0.0 * model(torch.ones(4, 3)).sum()).backward()
         optimizer.step()
     precision = optimizer.posterior(model).precision["weight"]
-    expected = settings["prior_precision"] / data.temperature + start_left(method, settings, data, steps)
+    expected = settings["prior_precision"] / data.temperature + remaining_start(method, settings, data, steps)
     tolerance = 0.1 if method == "ivon" else 1e-4  # its correction keeps some of it
     torch.testing.assert_close(precision, torch.full_like(precision, expected), rtol=tolerance, atol=0)
     paper = EXPERIMENT.config("paper", "text")
-    left = start_left(method, settings, Data(599, paper.temperature), paper.epochs * 19)
+    left = remaining_start(method, settings, Data(599, paper.temperature), paper.epochs * 19)
     assert left < 0.1 * settings["prior_precision"] / paper.temperature
 
 

@@ -1,4 +1,4 @@
-"""What the paper promises about cost, beyond memory: computation and effort."""
+"""The paper's claims about cost beyond memory: computation and effort."""
 
 from vadam_paper.experiments.contract import Experiment
 

@@ -1,4 +1,4 @@
-"""What the paper says about the price of its algorithms."""
+"""The paper's claims about the cost of its algorithms."""
 
 from vadam_paper.experiments.cost.records import NAMES, ratio
 from vadam_paper.experiments.ledger import Claim, Evidence, judged

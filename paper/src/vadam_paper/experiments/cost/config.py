@@ -1,4 +1,4 @@
-"""The network and the number of rounds."""
+"""Settings: the network and the number of rounds."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +13,10 @@ class Config(BaseConfig):
     batch_size: int = 128
     rounds: int = 200
     backend: str = "auto"
-    """Of the optimizers of the family."""
+    """Backend of the variational optimizers."""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as they were recorded when the backend was a flag ``compile``: the hash stays the same."""
+        """Return the fields as recorded when the backend was a flag ``compile``, so that the hash stays the same."""
         fields = super().as_dict()
         backend = fields.pop("backend")
         return {**fields, "compile": {"auto": True, "plain": False}.get(backend, backend)}

@@ -1,4 +1,4 @@
-"""The time of a step of every method, in that of Adam."""
+"""Plot the time of a step of every method, relative to Adam."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Ratios of times out of what was recorded."""
+"""Read times and their ratios from the recorded results."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ NAMES = {
 
 
 def ratio(run: Recorded, method: str, base: str) -> Interval:
-    """The median over the rounds of the ratio of times in a round."""
+    """Return the median over the rounds of the ratio of times in a round."""
     times = run["step"]["milliseconds"]
     return interval([a / b for a, b in zip(times[method], times[base], strict=True)], np.median)
 

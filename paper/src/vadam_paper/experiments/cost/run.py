@@ -1,4 +1,7 @@
-"""One cell: all methods take turns, so that a busy moment of the machine hits them alike; one thread, processor time."""
+"""Run one cell in which all methods take turns, so that a busy moment of the machine affects all of them.
+
+It uses one thread and measures processor time.
+"""
 
 import time
 from collections.abc import Callable
@@ -27,7 +30,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     milliseconds: dict[str, list[float]] = {name: [] for name in steps}
     for done in range(config.rounds):
         for name, step in steps.items():
-            step()  # the caches are still the other method's
+            step()  # warm up: the caches still hold data of the previous method
             start = time.process_time()
             step()
             milliseconds[name].append(round(1000 * (time.process_time() - start), 4))

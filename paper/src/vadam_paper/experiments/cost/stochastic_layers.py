@@ -1,8 +1,8 @@
-"""What VI for neural networks takes without weight-perturbation: layers that draw their own weights (Bayes by backprop).
+"""VI without weight-perturbation: layers that draw their own weights (Bayes by backprop).
 
     θ = μ + σ∘ε,  σ = log(1 + exp ρ)         in every layer, in every forward pass
 
-Autograd differentiates through the draw with respect to μ and ρ, and an optimizer for both sees twice as many parameters.
+Autograd differentiates through the draw with respect to μ and ρ, and the optimizer has twice as many parameters.
 """
 
 import torch
@@ -11,6 +11,8 @@ from torch import Tensor, nn
 
 
 class StochasticLinear(nn.Module):
+    """A linear layer that draws its weights in every forward pass."""
+
     def __init__(self, linear: nn.Linear) -> None:
         super().__init__()
         self.mu = nn.ParameterList([linear.weight.detach().clone(), linear.bias.detach().clone()])
@@ -21,7 +23,7 @@ class StochasticLinear(nn.Module):
         return F.linear(x, weight, bias)
 
     def kl(self, prior_precision: float) -> Tensor:
-        """KL(q‖p) to N(0, 1/λ), up to a constant."""
+        """Return KL(q‖p) to N(0, 1/λ), up to a constant."""
         terms = (
             0.5 * prior_precision * (mu.square().sum() + F.softplus(rho).square().sum()) - F.softplus(rho).log().sum()
             for mu, rho in zip(self.mu, self.rho, strict=True)
@@ -30,5 +32,5 @@ class StochasticLinear(nn.Module):
 
 
 def stochastic(model: nn.Sequential) -> nn.Sequential:
-    """The same network with every linear layer drawing its weights."""
+    """Return the same network with stochastic linear layers."""
     return nn.Sequential(*(StochasticLinear(layer) if isinstance(layer, nn.Linear) else layer for layer in model))

@@ -1,4 +1,4 @@
-"""The time of a training step beside that of Adam."""
+"""The time of a training step relative to Adam."""
 
 from vadam_paper.experiments.cost.records import NAMES, milliseconds, ratio
 from vadam_paper.experiments.results import Results
@@ -6,7 +6,7 @@ from vadam_paper.experiments.tables import Table
 
 
 def table(results: Results) -> Table:
-    columns = ("Method", "Milliseconds a step", "Times Adam’s step")
+    columns = ("Method", "Milliseconds per step", "Relative to Adam")
     run = results.get("text")
     if run is None:
         return Table("", columns, [])

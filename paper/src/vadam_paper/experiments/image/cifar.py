@@ -1,4 +1,4 @@
-"""CIFAR-10 in its binary version: five files for training and one for testing, told by their names."""
+"""Read CIFAR-10 in its binary version: five files for training and one for testing, recognised by their names."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from vadam_paper.data import Images
 
 RECORD = 1 + 3 * 32 * 32
-"""The number of the class and 3 × 32 × 32 pixels."""
+"""Bytes per image: the class number and 3 × 32 × 32 pixels."""
 TEST = "test_batch.bin"
 
 
@@ -17,12 +17,12 @@ def is_folder(folder: Path) -> bool:
 
 
 def read(folder: Path) -> tuple[Images, int]:
-    """All images, those of the test file last, and how many these are."""
+    """Return all images, those of the test file last, and the number of test images."""
     batches = sorted(folder.glob("data_batch_*.bin"))
     if not batches:
-        raise ValueError(f"{folder} is CIFAR-10 for Python: take its binary version, cifar-10-binary.tar.gz")
+        raise ValueError(f"{folder} is CIFAR-10 for Python: download its binary version, cifar-10-binary.tar.gz")
     if not (folder / TEST).is_file():
-        raise ValueError(f"{folder} has no {TEST}: the methods are tested on it")
+        raise ValueError(f"{folder} has no {TEST}, the test images: extract cifar-10-binary.tar.gz again")
     test = _records(folder / TEST)
     records = np.concatenate([*map(_records, batches), test])
     X = records[:, 1:].reshape(-1, 3, 32, 32).astype(np.float32) / np.float32(255)
@@ -32,8 +32,8 @@ def read(folder: Path) -> tuple[Images, int]:
 def _records(path: Path) -> NDArray[np.uint8]:
     content = np.fromfile(path, dtype=np.uint8)
     if not content.size or content.size % RECORD:
-        raise ValueError(f"{path} has {content.size:,} bytes, not a multiple of {RECORD:,}: load it down again")
+        raise ValueError(f"{path} has {content.size:,} bytes, not a multiple of {RECORD:,}: download it again")
     records = content.reshape(-1, RECORD)
     if records[:, 0].max() > 9:
-        raise ValueError(f"{path} has the class {records[:, 0].max()}: CIFAR-10's are 0 to 9")
+        raise ValueError(f"{path} has the class {records[:, 0].max()}, but CIFAR-10 has 0 to 9: download it again")
     return records

@@ -1,4 +1,4 @@
-"""What the paper says about image classifiers: one sentence about CIFAR-10."""
+"""The paper's claim about image classifiers: one sentence about CIFAR-10."""
 
 from vadam_paper.experiments.image.records import NORMS, values
 from vadam_paper.experiments.intervals import student
@@ -6,7 +6,7 @@ from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
 from vadam_paper.experiments.results import Results
 
 MINOR = 0.01
-"""Of the accuracy."""
+"""Largest difference in accuracy that counts as minor."""
 
 
 def _minor(results: Results) -> Evidence:

@@ -1,4 +1,4 @@
-"""Settings of the image classifiers. ``VADAM_IMAGES`` names images of your own: an npz, a folder of classes, CIFAR-10."""
+"""Settings of the image classifiers. ``VADAM_IMAGES`` names your own images: an npz, a folder of classes, CIFAR-10."""
 
 import hashlib
 import os
@@ -13,10 +13,10 @@ from vadam_paper.experiments.image import cifar
 
 DIGITS = "digits"
 METHODS = ("adam", "vadam", "vogn", "ivon", "mc-dropout", "deep-ensemble", "deep-ensemble-full")
-ON_CIFAR = ("adagrad", "vadagrad")
-"""For App. M's claim about CIFAR-10."""
-OF_DATA = ("experiment", "images", "content", "most")
-"""Fields that say which images, not what is done with them."""
+CIFAR_METHODS = ("adagrad", "vadagrad")
+"""Additional methods on CIFAR-10, for App. M's claim."""
+DATA_FIELDS = ("experiment", "images", "content", "most")
+"""Fields that identify the images."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,36 +25,36 @@ class Config(BaseConfig):
     revision: int = 2
     images: str = DIGITS
     content: str = ""
-    """The fingerprint of images of your own."""
+    """Checksum of your own images."""
     most: int | None = None
-    """Of all images; None for all of them."""
+    """Maximum number of images; None for all."""
     development_share: float = 1 / 3
-    """The images on which settings are chosen; they are neither trained nor tested on later."""
+    """Fraction of images on which settings are chosen; later they are used neither for training nor for testing."""
     folds: int = 2
-    """Of them: each is predicted by a network that was trained on the others."""
+    """Cross-validation folds of the development images."""
     train_share: float = 1 / 3
-    """Of all images, drawn anew for each seed from what development leaves."""
+    """Fraction of all images for training, drawn for each seed from the images outside development."""
     norms: tuple[str, ...] = ("group", "batch")
     methods: tuple[str, ...] = METHODS
     seeds: int = 5
     channels: tuple[int, int] = (16, 32)
     epochs: int = 40
-    """The budget: every method sees every training image this often, all members of an ensemble taken together."""
+    """Training budget: every method sees every training image this often; the members of an ensemble share it."""
     batch_size: int = 32
     members: int = 5
     trials: int = 9
-    """Settings that are tried for each method."""
+    """Number of settings to try for each method."""
     temperature: float = 3e-4
-    """T of the posteriors that are sampled from: the precision is (N s + λ)/T."""
+    """Temperature T of the posteriors: the precision is (N s + λ)/T."""
     samples: int = 20
-    """Of the weights, in prediction."""
+    """Weight samples per prediction."""
     test_images: int = 1_200
     foreign_images: int = 200
-    """Of each kind."""
+    """Number of out-of-distribution images of each kind."""
 
     @property
     def fingerprint(self) -> str:
-        """What images of your own hold is in it, and not where they are."""
+        """Return the hash of the settings; for your own images it depends on their content, not on their path."""
         return replace(self, images="").fingerprint if self.content and self.images else super().fingerprint
 
 
@@ -84,15 +84,15 @@ def preset(preset: str, protocol: str) -> Config:
 
 
 def like(recorded: dict[str, Any]) -> Config:
-    """The configuration that this version has for the images of a recorded one, wherever they are now."""
-    of_data = {name: recorded[name] for name in OF_DATA if name in recorded}
-    shape = _shape(ON_CIFAR[0] in recorded["methods"]) if of_data.get("content") else {}
+    """Return this version's configuration for the images of a recorded run, wherever they are now."""
+    of_data = {name: recorded[name] for name in DATA_FIELDS if name in recorded}
+    shape = _shape(CIFAR_METHODS[0] in recorded["methods"]) if of_data.get("content") else {}
     changes = shape | of_data | PRESETS[recorded["preset"]]
     return Config(preset=recorded["preset"], protocol=recorded["protocol"], **changes)
 
 
 def _own(images: Path, most: str | None) -> dict[str, Any]:
-    """Images of the user's, recorded under a name of their own; what they hold counts, not where they are."""
+    """Return the fields for the user's images: a name of their own and a checksum of their content."""
     content = content_of(images)
     name = re.sub(r"[^A-Za-z0-9]+", "-", images.resolve().stem).strip("-") or "own"
     of_data = {
@@ -105,9 +105,17 @@ def _own(images: Path, most: str | None) -> dict[str, Any]:
 
 
 def _shape(is_cifar: bool) -> dict[str, Any]:
-    """A fifth for choosing settings and three for training; CIFAR-10 has test images of its own, and App. M's methods."""
+    """Return the sizes of the parts: a fifth to choose settings, three fifths to train.
+
+    CIFAR-10 has its own test images and two more methods (App. M).
+    """
     if is_cifar:
-        return {"development_share": 0.2, "train_share": 0.8, "test_images": 10_000, "methods": (*METHODS, *ON_CIFAR)}
+        return {
+            "development_share": 0.2,
+            "train_share": 0.8,
+            "test_images": 10_000,
+            "methods": (*METHODS, *CIFAR_METHODS),
+        }
     return {"development_share": 0.2, "train_share": 0.6, "test_images": 10_000}
 
 
@@ -115,12 +123,12 @@ def _count(most: str | None) -> int | None:
     if not most:
         return None
     if not most.isdecimal() or int(most) < 1:
-        raise ExperimentError(f"VADAM_IMAGES_MOST is a number of images, e.g. 5000, not {most!r}.")
+        raise ExperimentError(f"VADAM_IMAGES_MOST must be a number of images, e.g. 5000, got {most!r}.")
     return int(most)
 
 
 def content_of(images: Path) -> str:
-    """Of a file, or of all files in a folder with their names."""
+    """Return the checksum of a file, or of all files in a folder with their names."""
     files = sorted(path for path in images.rglob("*") if path.is_file()) if images.is_dir() else [images]
     digest = hashlib.sha256()
     for file in files:

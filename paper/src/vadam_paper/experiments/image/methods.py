@@ -1,4 +1,4 @@
-"""The methods, and the settings that are tried for each: three rates, and three values of what decides how sure it is."""
+"""The methods and the settings to try for each: three learning rates, and three values of prior or dropout rate."""
 
 from collections.abc import Callable
 from itertools import product
@@ -12,16 +12,16 @@ from vadam_paper.experiments.image.network import parts
 
 Settings = dict[str, float]
 Three = tuple[float, float, float]
-RATE_OF_NORMS = 3e-3
-"""Adam's, for BatchNorm's parameters where the method's own rate is not Adam's."""
-OLD = 0.99
-"""The weight of the old in averages of curvature: of the start, 0.99ᵗ is left after t steps."""
+NORM_RATE = 3e-3
+"""Adam's learning rate, for BatchNorm's parameters where the method's own rate has another scale."""
+BETA = 0.99
+"""Decay rate of the curvature average: after t steps the start has the weight 0.99ᵗ."""
 START = {"vadam": 0.01, "vogn": 0.01, "ivon": 0.03}
-"""s at the start."""
+"""Initial curvature s."""
 
 
 def _grid(lr: Three, **knob: Three) -> tuple[Settings, ...]:
-    """In each of them the middle first, for presets that try only some."""
+    """Return the settings of a grid, those with the middle values first, for presets that try only some."""
     ((name, values),) = knob.items()
     return tuple({"lr": rate, name: value} for value, rate in product(values, lr))
 
@@ -42,18 +42,20 @@ GRIDS: dict[str, tuple[Settings, ...]] = {
 
 
 class Data(NamedTuple):
-    """What an optimizer of the family is told of the data: the posterior's temperature is in N and λ."""
+    """The size of the data and the posterior's temperature, which scales N and λ."""
 
     N: int
     temperature: float
 
     def scale(self, settings: Settings) -> dict[str, Any]:
+        """Return num_data and prior_precision, divided by the temperature."""
         return {
             "num_data": self.N / self.temperature,
             "prior_precision": settings["prior_precision"] / self.temperature,
         }
 
     def start(self, method: str, settings: Settings) -> float:
+        """Return the initial precision."""
         return (self.N * START[method] + settings["prior_precision"]) / self.temperature
 
 
@@ -63,9 +65,9 @@ def optimizer_of(
     return MAKE.get(method, _adam)(settings, model, data, generator)
 
 
-def start_left(method: str, settings: Settings, data: Data, steps: int) -> float:
-    """What is left of the start in the precision, after so many steps."""
-    return OLD**steps * data.N * START[method] / data.temperature
+def remaining_start(method: str, settings: Settings, data: Data, steps: int) -> float:
+    """Return the part of the precision that the start still contributes after the given number of steps."""
+    return BETA**steps * data.N * START[method] / data.temperature
 
 
 def _groups(model: nn.Module, rate_of_norms: float) -> list[dict[str, Any]]:
@@ -75,25 +77,28 @@ def _groups(model: nn.Module, rate_of_norms: float) -> list[dict[str, Any]]:
 
 
 def _adam(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
-    """Also for the members of an ensemble, and without a prior for the network with dropout; it is a weight decay of λ/N."""
+    """Return Adam with the prior as weight decay λ/N.
+
+    It also trains ensemble members, and without a prior the network with dropout.
+    """
     decay = settings.get("prior_precision", 0.0) / data.N
     return torch.optim.Adam(model.parameters(), settings["lr"], weight_decay=decay, fused=True)
 
 
 def _vadam(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
     lr, start = settings["lr"], data.start("vadam", settings)
-    return Vadam(_groups(model, lr), lr, (0.9, OLD), **data.scale(settings), init_precision=start, generator=generator)
+    return Vadam(_groups(model, lr), lr, (0.9, BETA), **data.scale(settings), init_precision=start, generator=generator)
 
 
 def _vogn(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
-    groups, start = _groups(model, RATE_OF_NORMS), data.start("vogn", settings)
-    how: dict[str, Any] = {"beta": OLD, "momentum": 0.9, "init_precision": start}
+    groups, start = _groups(model, NORM_RATE), data.start("vogn", settings)
+    how: dict[str, Any] = {"beta": BETA, "momentum": 0.9, "init_precision": start}
     return VOGN(groups, settings["lr"], **how, **data.scale(settings), generator=generator)
 
 
 def _ivon(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
-    groups, start = _groups(model, RATE_OF_NORMS), START["ivon"]
-    return IVON(groups, settings["lr"], (0.9, OLD), **data.scale(settings), hess_init=start, generator=generator)
+    groups, start = _groups(model, NORM_RATE), START["ivon"]
+    return IVON(groups, settings["lr"], (0.9, BETA), **data.scale(settings), hess_init=start, generator=generator)
 
 
 def _adagrad(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:

@@ -1,4 +1,4 @@
-"""A small residual network: a convolution, two residual blocks, the second at half the resolution, a linear layer."""
+"""A small residual network: a convolution, two residual blocks (the second at half the resolution), a linear layer."""
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -11,7 +11,7 @@ def norm_layer(norm: str, channels: int) -> nn.Module:
 
 
 class Block(nn.Module):
-    """x ↦ ReLU(shortcut(x) + norm(conv(ReLU(norm(conv(x))))))."""
+    """The residual block x ↦ ReLU(shortcut(x) + norm(conv(ReLU(norm(conv(x))))))."""
 
     def __init__(self, norm: str, inputs: int, outputs: int, stride: int) -> None:
         super().__init__()
@@ -43,6 +43,6 @@ class ResidualNetwork(nn.Sequential):
 
 
 def parts(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The weights that may be sampled, and those of BatchNorm, which are trained and not sampled."""
+    """Return the weights that are sampled, and those of BatchNorm, which are deterministic."""
     of_norms = [p for m in model.modules() if isinstance(m, nn.BatchNorm2d) for p in m.parameters()]
     return [p for p in model.parameters() if all(p is not q for q in of_norms)], of_norms

@@ -1,4 +1,4 @@
-"""A reliability diagram for each method: how often a prediction was right, against how sure it was."""
+"""Plot reliability diagrams (accuracy against confidence) and a summary of the scores."""
 
 from typing import TYPE_CHECKING
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 
 COLOURS = {"group": "#e0533d", "batch": "#3b82c4"}
 FEWEST = 10
-"""Predictions in an interval; fewer are not shown."""
+"""Minimum number of predictions in an interval that is shown."""
 CAPTIONS = {
     "reliability": (
         "Share of right predictions against their mean confidence, all seeds together, in tenths of confidence with ten predictions or "
-        "more; areas of dots grow with their number. On the diagonal a method is as often right as it says."
+        "more; areas of dots grow with their number. A calibrated method lies on the diagonal."
     ),
-    "summary": "Log-loss of test images (the log-likelihood with the other sign) and calibration error, lower is better, and foreign "
-    "inputs told from test images, higher is better; dots are seeds, lines their means.",
+    "summary": "Log-loss of test images (the negative log-likelihood) and calibration error, lower is better; detection of "
+    "out-of-distribution inputs, higher is better. Dots are seeds, lines their means.",
 }
 
 
@@ -60,7 +60,7 @@ def _dots(axes: "Axes", run: Recorded, norm: str, method: str, label: str) -> No
 
 
 def _summary(run: Recorded) -> "Figure":
-    shown = {"log_likelihood": "Log-loss", "ece": "ECE", "auroc": "AUROC of foreign inputs"}
+    shown = {"log_likelihood": "Log-loss", "ece": "ECE", "auroc": "AUROC of OOD inputs"}
     figure, axes = panels(3, width=3.2, height=3.0)
     methods = [m for m in NAMES if any(method == m for _, method in found(run))]
     for panel, (what, title) in zip(axes, shown.items(), strict=True):
@@ -83,7 +83,7 @@ def _summary(run: Recorded) -> "Figure":
 
 
 def _logarithmic(axes: "Axes") -> None:
-    """With few, plain numbers."""
+    """Use a logarithmic axis with few, plain numbers."""
     from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
     axes.set_xscale("log")

@@ -1,4 +1,4 @@
-"""Recorded runs, as table, figures and claims read them."""
+"""Read recorded runs for table, figures and claims."""
 
 import numpy as np
 
@@ -16,19 +16,19 @@ NAMES = {
     "vadagrad": "VadaGrad",
 }
 NORMS = {"group": "GroupNorm", "batch": "BatchNorm"}
-FOREIGN = ("rotated", "inverted", "noise")
+OOD_KINDS = ("rotated", "inverted", "noise")
 QUANTILES = ("5 %", "50 %", "95 %")
-"""Of the precision."""
+"""Recorded quantiles of the precision."""
 
 
 def found(run: Recorded) -> list[tuple[str, str]]:
-    """Norms and methods that are recorded, in the order of the table."""
+    """Return the recorded pairs of norm and method, in the order of the table."""
     return [(norm, method) for norm in NORMS for method in NAMES if f"{norm}-{method}" in run]
 
 
 def values(run: Recorded, norm: str, method: str, what: str) -> np.ndarray:
-    """One number for each seed; ``auroc`` is the mean over the kinds of foreign inputs."""
+    """Return one number for each seed; ``auroc`` is the mean over the kinds of out-of-distribution inputs."""
     seeds = run[f"{norm}-{method}"]["seeds"]
     if what == "auroc":
-        return np.mean([[seed[f"auroc_{kind}"] for kind in FOREIGN] for seed in seeds], axis=1)
+        return np.mean([[seed[f"auroc_{kind}"] for kind in OOD_KINDS] for seed in seeds], axis=1)
     return np.asarray([seed[what] for seed in seeds], dtype=float)

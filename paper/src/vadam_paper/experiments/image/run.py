@@ -1,4 +1,4 @@
-"""One cell for each norm and method: its settings are chosen on the development images, then all seeds run with them."""
+"""Run one cell for each norm and method: choose settings on the development images, then run all seeds with them."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from vadam_paper.experiments.image.train import Plan
 
 COST = {"vogn": 2.5, "deep-ensemble-full": 3.0, "adam": 0.7}
-ALONE = {"deep-ensemble-full": "adam"}
-"""Whose settings are tried on a single network."""
+SETTINGS_FROM = {"deep-ensemble-full": "adam"}
+"""Methods whose settings are chosen with a single network of another method."""
 
 
 def cells(config: Config) -> dict[str, float]:
@@ -44,7 +44,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     for settings in tried[len(done) :]:
         found = []
         for k, fold in enumerate(tasks.folds(config, parts)):
-            plan = Plan(config, norm, ALONE.get(method, method), settings, ("fold", k))
+            plan = Plan(config, norm, SETTINGS_FROM.get(method, method), settings, ("fold", k))
             fitted = fit(plan, fold.X, fold.y, fold.classes)
             noise = generator(config.seed, "fold", k, "prediction")
             found.append(validation_score(fitted, fold, config.samples, noise))
@@ -57,10 +57,10 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
 
 
 def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
-    """Scores on the test images, what the training cost, and how the precision is spread over the weights."""
-    from vadam_paper.experiments.image.methods import START, Data, start_left
+    """Return the test scores, the cost of the training, and the distribution of the precision over the weights."""
+    from vadam_paper.experiments.image.methods import START, Data, remaining_start
     from vadam_paper.experiments.image.scores import isotropic, scores, spread
-    from vadam_paper.experiments.image.train import fit, steps_of_a_pass
+    from vadam_paper.experiments.image.train import fit, steps_per_epoch
     from vadam_paper.experiments.randomness import generator
 
     config, clock = plan.config, Stopwatch()
@@ -72,10 +72,10 @@ def seed_result(plan: "Plan", task: "Task") -> dict[str, Any]:
 
     result = scores(fitted, task, config.samples, noise()) | {"training_cpu_seconds": cost}
     if plan.method in START:
-        data, steps = Data(len(task.X), config.temperature), config.epochs * steps_of_a_pass(config, len(task.X))
+        data, steps = Data(len(task.X), config.temperature), config.epochs * steps_per_epoch(config, len(task.X))
         parts = {
             "prior": plan.settings["prior_precision"] / data.temperature,
-            "start": start_left(plan.method, plan.settings, data, steps),
+            "start": remaining_start(plan.method, plan.settings, data, steps),
         }
         result |= {
             "precision": spread(fitted.posterior) | parts,

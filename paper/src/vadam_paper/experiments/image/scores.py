@@ -1,4 +1,4 @@
-"""How good the predictions of a fitted model are, how honest, and whether foreign inputs are noticed."""
+"""Score a fitted model: accuracy, calibration, and detection of out-of-distribution inputs."""
 
 from typing import Any
 
@@ -21,7 +21,10 @@ def validation_score(fitted: Fitted, task: Task, samples: int, noise: torch.Gene
 
 
 def scores(fitted: Fitted, task: Task, samples: int, noise: torch.Generator) -> dict[str, Any]:
-    """Foreign inputs are told from test images by the entropy of the prediction; 0.5 is chance, 1 every one of them."""
+    """Return the scores on the test images.
+
+    Out-of-distribution inputs are detected by the entropy of the prediction: an AUROC of 0.5 is chance, 1 is perfect.
+    """
     home = _predict(fitted, task.test_X, samples, noise)
     seen: dict[str, Any] = {
         "accuracy": metrics.accuracy(home.probs, task.test_y),
@@ -29,22 +32,25 @@ def scores(fitted: Fitted, task: Task, samples: int, noise: torch.Generator) -> 
         "ece": metrics.ece(home.probs, task.test_y),
         "brier": metrics.brier(home.probs, task.test_y),
     }
-    for kind, X in task.foreign.items():
+    for kind, X in task.ood.items():
         away = _predict(fitted, X, samples, noise)
         entropy = torch.cat([home.entropy, away.entropy])
-        is_foreign = torch.arange(len(entropy)) >= len(home.entropy)
-        seen[f"auroc_{kind}"] = metrics.auroc(entropy, is_foreign.long())
+        is_ood = torch.arange(len(entropy)) >= len(home.entropy)
+        seen[f"auroc_{kind}"] = metrics.auroc(entropy, is_ood.long())
     return {name: float(value) for name, value in seen.items()} | {"reliability": reliability(home, task.test_y)}
 
 
 def spread(posterior: MeanFieldGaussian) -> dict[str, float]:
-    """Quantiles of the precision over the weights."""
+    """Return quantiles of the precision over the weights."""
     precision = _all(posterior)
     return {f"{100 * q:g} %": float(precision.quantile(q)) for q in QUANTILES}
 
 
 def isotropic(fitted: Fitted, task: Task, samples: int, noise: torch.Generator) -> dict[str, float]:
-    """The same mean with one precision for all weights, the median: what the spread of the precision is good for."""
+    """Score the same mean with one precision for all weights, their median.
+
+    This control shows what the differences between precisions contribute.
+    """
     same = fitted.posterior.precision
     constant = {name: torch.full_like(p, float(_all(fitted.posterior).median())) for name, p in same.items()}
     control = fitted._replace(posterior=MeanFieldGaussian(fitted.posterior.mean, constant))
@@ -64,7 +70,7 @@ def _log_likelihood(prediction: Classes, y: Tensor) -> float:
 
 
 def reliability(prediction: Classes, y: Tensor) -> dict[str, list[float]]:
-    """For equal intervals of confidence: how many predictions, their summed confidence, and how many were right."""
+    """Return, for equal intervals of confidence, the number of predictions, their total confidence, and the number right."""
     interval = (prediction.confidence * BINS).ceil().long().clamp(1, BINS) - 1
     right = (prediction.label == y).double()
     total = {"count": torch.ones_like(right), "confidence": prediction.confidence.double(), "right": right}

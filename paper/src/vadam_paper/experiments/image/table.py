@@ -1,11 +1,11 @@
-"""Accuracy, log-likelihood, calibration and foreign inputs, method by method."""
+"""Accuracy, log-likelihood, calibration and detection of out-of-distribution inputs, method by method."""
 
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from vadam_paper.experiments.image.records import FOREIGN, NAMES, NORMS, QUANTILES, found, values
+from vadam_paper.experiments.image.records import NAMES, NORMS, OOD_KINDS, QUANTILES, found, values
 from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table
@@ -25,8 +25,8 @@ def table(results: Results) -> Table:
     run = results.get("text")
     rows = [_row(run, norm, method) for norm, method in found(run)] if run is not None else []
     caption = (
-        "On test images, means over seeds ± standard deviation; each seed has a split of its own. AUROC: foreign inputs told from test "
-        "images by the entropy of the prediction. The last column is processor time of the training, median and range over seeds."
+        "On test images, means over seeds ± standard deviation; each seed has its own split. AUROC: detection of out-of-distribution "
+        "inputs by the entropy of the prediction. The last column is processor time of the training, median and range over seeds."
     )
     return Table(caption, columns, rows)
 
@@ -37,7 +37,7 @@ def more_tables(results: Results) -> list[Table]:
 
 
 def _against_adam(run: Recorded) -> Table:
-    """What is within chance has zero in its interval."""
+    """Return the differences from Adam; an interval that contains zero is within chance."""
     rows = [
         (
             f"{NORMS[norm]}, {NAMES[method]}",
@@ -55,8 +55,8 @@ def _against_adam(run: Recorded) -> Table:
         if method != "adam" and f"{norm}-adam" in run
     ]
     caption = (
-        "The difference from Adam, seed by seed, with Student’s 95 % interval: within chance where zero is in it. For ECE less is "
-        "better; AUROC is the mean of the three kinds. There are many intervals here: one in twenty misses by chance alone."
+        "The difference from Adam, seed by seed, with Student’s 95 % interval; one that contains zero is within chance. For ECE less "
+        "is better; AUROC is the mean of the three kinds. Of many intervals, one in twenty misses by chance alone."
     )
     return Table(caption, ("Minus Adam", "Accuracy, %", "Log-likelihood", "ECE, %", "AUROC"), rows)
 
@@ -66,14 +66,14 @@ def _posteriors(run: Recorded) -> Table:
     columns = (
         "Network, method",
         "Precision: prior",
-        "… start left",
+        "… initial part",
         "… 5 %",
         "… median",
         "… 95 %",
         "Isotropic minus own",
     )
     caption = (
-        "The precision (N s + λ)/T of the sampled weights: the prior’s part λ/T, what the start left, and quantiles over weights, medians "
+        "The precision (N s + λ)/T of the sampled weights: the prior’s part λ/T, the start’s part, and quantiles over weights, medians "
         "over seeds. Last, the log-likelihood with one precision for all weights, the median, minus that with their own: Student’s 95 % "
         "interval."
     )
@@ -116,15 +116,15 @@ def notes(results: Results) -> list[str]:
     return [
         f"The budget: every method sees every training image {config['epochs']} times in minibatches of {config['batch_size']}, with "
         f"one schedule; a deep ensemble’s {config['members']} members share it, and in the row with {config['members']} × the budget "
-        "have it each. What a pass costs is in the last column: VOGN’s has the squares of every image’s gradient in it.",
+        "have it each. The last column shows the cost of a pass; VOGN’s includes the squares of every image’s gradient.",
         f"Settings were chosen by the log-likelihood of {100 * config['development_share']:.0f} % of the images, in {config['folds']} "
         f"folds; no seed trains or tests on them. {config['trials']} settings for each method. Chosen: {chosen}.",
-        f"At an end of what was tried: {edges or 'none'}.",
+        f"Chosen at the edge of the grid: {edges or 'none'}.",
     ]
 
 
 def _edges(run: Recorded, norm: str, method: str) -> list[str]:
-    """Chosen values beyond which nothing was tried, where more than one was."""
+    """Return the chosen values that are at the edge of the values tried, where more than one was tried."""
     cell = run[f"{norm}-{method}"]
     tried = {name: [settings[name] for settings in cell["search"]] for name in cell["chosen"]}
     return [
@@ -145,7 +145,7 @@ def _row(run: Recorded, norm: str, method: str) -> tuple[str, ...]:
         show("accuracy", 2, 100),
         show("log_likelihood", 4),
         show("ece", 2, 100),
-        *(show(f"auroc_{kind}", 3) for kind in FOREIGN),
+        *(show(f"auroc_{kind}", 3) for kind in OOD_KINDS),
         _cost(run, norm, method),
     )
 

@@ -1,4 +1,4 @@
-"""The images: a training part, a test part, and inputs that are foreign to both."""
+"""Split the images: a training part, a test part, and out-of-distribution inputs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,24 +15,24 @@ from vadam_paper.experiments.image.config import DIGITS, Config
 from vadam_paper.experiments.randomness import generator
 
 FEWEST = 20
-"""Images for training."""
+"""Minimum number of training images."""
 
 
 class Task(NamedTuple):
-    """Pixels are standardised by the mean and the deviation of the training part."""
+    """Training, test and out-of-distribution images, standardised by mean and deviation of the training part."""
 
     X: Tensor
     y: Tensor
     test_X: Tensor
     test_y: Tensor
-    foreign: dict[str, Tensor]
+    ood: dict[str, Tensor]
     classes: int
 
 
 class Parts(NamedTuple):
-    """Images for choosing settings, which come back in no seed's task, and those that each seed divides anew.
+    """The images to choose settings on, which no seed uses later, and the images that each seed splits.
 
-    Where a set has test images of its own, they are ``test`` in every task, and seeds differ in what they train on.
+    A set with its own test images has them in ``test``; then seeds differ only in the training images.
     """
 
     X: Tensor
@@ -57,7 +57,7 @@ def load(config: Config) -> Parts:
 def _check(config: Config, found: Images) -> None:
     present = len(np.unique(found.y))
     if present < 2:
-        raise ExperimentError(f"{config.images} has {present} class: a classifier takes two at least.")
+        raise ExperimentError(f"{config.images} has {present} class: a classifier needs at least two.")
     if present < len(found.class_names):
         raise ExperimentError(
             f"{config.images} has class numbers up to {len(found.class_names) - 1}, but images of {present} classes only: "
@@ -68,7 +68,7 @@ def _check(config: Config, found: Images) -> None:
 
 
 def folds(config: Config, parts: Parts) -> Iterator[Task]:
-    """Every image of the development part is tested on once, by a network that was trained on the other folds."""
+    """Yield a task for each fold: every development image is tested once, by a network trained on the other folds."""
     for k, held_out in enumerate(parts.development.chunk(config.folds)):
         others = torch.cat([fold for j, fold in enumerate(parts.development.chunk(config.folds)) if j != k])
         yield _task(config, parts, others, held_out)
@@ -85,23 +85,23 @@ def _task(config: Config, parts: Parts, train: Tensor, test: Tensor, seed: int =
     if len(train) < FEWEST or not len(test):
         raise ExperimentError(
             f"{config.images} has {len(parts.X)} images, of which {len(train)} would be for training and {len(test)} for testing: "
-            f"it takes {FEWEST} and one at least."
+            f"at least {FEWEST} and 1 are needed."
         )
     X, y = parts.X, parts.y
     mean, deviation = X[train].mean(), X[train].std()
-    odd = foreign(X[test[: config.foreign_images]], generator(config.seed, "foreign", seed))
+    shifted = out_of_distribution(X[test[: config.foreign_images]], generator(config.seed, "foreign", seed))
     return Task(
         (X[train] - mean) / deviation,
         y[train],
         (X[test] - mean) / deviation,
         y[test],
-        {kind: (pixels - mean) / deviation for kind, pixels in odd.items()},
+        {kind: (pixels - mean) / deviation for kind, pixels in shifted.items()},
         parts.classes,
     )
 
 
-def foreign(X: Tensor, noise: torch.Generator) -> dict[str, Tensor]:
-    """Turned by a quarter, with black and white exchanged, and pixels by chance in the range of the images."""
+def out_of_distribution(X: Tensor, noise: torch.Generator) -> dict[str, Tensor]:
+    """Return rotated images, inverted images, and uniform noise in the range of the images."""
     low, high = X.min(), X.max()
     return {
         "rotated": X.rot90(dims=(2, 3)),
@@ -111,7 +111,7 @@ def foreign(X: Tensor, noise: torch.Generator) -> dict[str, Tensor]:
 
 
 def digits() -> Images:
-    """The 1,797 digits of 8 × 8 pixels that scikit-learn carries."""
+    """Return the 1,797 digits of 8 × 8 pixels that are bundled with scikit-learn."""
     try:
         from sklearn.datasets import load_digits
     except ImportError as error:
@@ -122,9 +122,9 @@ def digits() -> Images:
 
 
 def named(path: str) -> tuple[Images, int]:
-    """An npz or a folder of classes, as ``vadam_paper.data.images`` reads them, or the folder of CIFAR-10's binary version.
+    """Read an npz, a folder of classes (``vadam_paper.data.images``), or the folder of CIFAR-10's binary version.
 
-    With the number of images at the end that the set itself keeps for testing.
+    Return the images, and the number of images at the end that the set itself reserves for testing.
     """
     folder = Path(path).expanduser()
     try:

@@ -1,4 +1,4 @@
-"""From settings to a posterior: one loop and one schedule for every method."""
+"""Train a network by any method, with one loop and one schedule."""
 
 import math
 from contextlib import nullcontext
@@ -19,14 +19,14 @@ from vadam_paper.experiments.randomness import generator
 
 
 class Fitted(NamedTuple):
-    """What ``vadam.predict`` asks for."""
+    """A trained network and its posterior, the arguments of ``vadam.predict``."""
 
     model: nn.Module
     posterior: Any
 
 
 class Plan(NamedTuple):
-    """One network to train: its norm, the method with its settings, and the names that its random numbers come from."""
+    """One network to train: its norm, the method with its settings, and the names that seed its random numbers."""
 
     config: Config
     norm: str
@@ -48,7 +48,7 @@ def fit(plan: Plan, X: Tensor, y: Tensor, classes: int) -> Fitted:
 
 
 def _ensemble(plan: Plan, X: Tensor, y: Tensor, classes: int) -> Fitted:
-    """The members share the budget, or, in the full one, have it each."""
+    """Train an ensemble; its members share the budget, except for the method with the full budget each."""
     members = plan.config.members
     epochs = plan.config.epochs if plan.method.endswith("full") else max(1, plan.config.epochs // members)
     ensemble = DeepEnsemble(members)
@@ -63,14 +63,17 @@ def _ensemble(plan: Plan, X: Tensor, y: Tensor, classes: int) -> Fitted:
 def _train(
     plan: Plan, model: nn.Module, X: Tensor, y: Tensor, epochs: int, dropout: MCDropout | None = None
 ) -> Any | None:
-    """The posterior of a method that has one. The rate falls to zero along a half cosine."""
+    """Train a network; return its posterior if the method has one.
+
+    The learning rate falls to zero along a half cosine.
+    """
     config, N = plan.config, len(X)
     data = Data(N, config.temperature)
     draws, noise = _generator(plan, "order"), _generator(plan, "noise")
     optimizer = optimizer_of(plan.method, plan.settings, model, data, noise)
     if isinstance(optimizer, VariationalOptimizer):
         optimizer.attach(model)
-    steps = epochs * steps_of_a_pass(config, N)
+    steps = epochs * steps_per_epoch(config, N)
     schedule = LambdaLR(optimizer, lambda t: (1 + math.cos(math.pi * t / steps)) / 2)
     likelihood = Categorical()
     model.train()
@@ -90,12 +93,12 @@ def _train(
     return posterior
 
 
-def steps_of_a_pass(config: Config, N: int) -> int:
+def steps_per_epoch(config: Config, N: int) -> int:
     return -(-N // config.batch_size)
 
 
 def refresh_statistics(model: nn.Module, X: Tensor) -> None:
-    """BatchNorm's running statistics anew, at the mean weights: without gradients an attached model holds the mean."""
+    """Recompute BatchNorm's running statistics at the mean, which an attached model uses without gradients."""
     update_bn(X.split(256), model)
 
 
@@ -111,5 +114,5 @@ def _network(plan: Plan, X: Tensor, classes: int) -> nn.Module:
 
 
 def _generator(plan: Plan, what: str) -> torch.Generator:
-    """All methods of a seed share it."""
+    """Return a generator that all methods of a seed share."""
     return generator(plan.config.seed, *plan.names, what)

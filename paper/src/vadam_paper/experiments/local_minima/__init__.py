@@ -1,4 +1,4 @@
-"""App. L: variational optimisation on a landscape full of local minima, Vadam annealed to VadaGrad."""
+"""App. L: variational optimisation on a landscape with many local minima, Vadam annealed to VadaGrad."""
 
 from vadam_paper.experiments.contract import Experiment
 

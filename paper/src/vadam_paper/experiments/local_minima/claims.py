@@ -1,4 +1,4 @@
-"""What App. L says."""
+"""The claims of App. L."""
 
 from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.local_minima.table import at_flat_minimum

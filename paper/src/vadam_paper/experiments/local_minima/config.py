@@ -1,4 +1,4 @@
-"""Settings of the toy example of App. L; the text gives the objective alone, the rest is ours."""
+"""Settings of the toy example of App. L; the text gives the objective only, the other settings are ours."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +11,7 @@ class Config(BaseConfig):
     experiment: str = "local-minima"
     steps: int = 10_000
     annealed_until: float = 0.5
-    """τ falls from 1 to 0 over this part of the steps and stays at 0."""
+    """τ falls from 1 to 0 over this fraction of the steps and stays at 0."""
     alpha: float = 0.005
     gamma1: float = 0.9
     gamma2: float = 0.9
@@ -21,7 +21,7 @@ class Config(BaseConfig):
     """The four starts are (± start, ± start)."""
     seeds: int = 100
     shift: float = 0.5
-    """How far the landscape is moved from the prior's mean in the control."""
+    """Distance by which the landscape is moved away from the prior mean in the control."""
     grid: int = 31
     path_points: int = 250
 

@@ -1,4 +1,4 @@
-"""The three ways down: Vadam annealed to VadaGrad, the same without its noise, plain gradient descent."""
+"""Three ways to descend: Vadam annealed to VadaGrad, the same without noise, and gradient descent."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,12 +11,12 @@ from vadam_paper.experiments.local_minima.config import Config
 from vadam_paper.experiments.local_minima.landscape import gradient
 
 NUM_DATA = 1.0
-"""The paper's N for variational optimisation: F itself is the negative log-likelihood."""
+"""N for variational optimisation in the paper: F itself is the negative log-likelihood."""
 
 
 @dataclass
 class Path:
-    """Means (or iterates) every few steps, the standard deviations of q with them."""
+    """Means (or iterates) every few steps, with the standard deviations of q."""
 
     every: int
     points: list[Tensor] = field(default_factory=list)
@@ -36,9 +36,10 @@ def vadam_to_vadagrad(
     report: Callable[[float], None] = lambda fraction: None,
     shift: Tensor | float = 0.0,
 ) -> Tensor:
-    """Fig. 1 with τ annealed from 1 to 0 (§5); ``random`` None leaves the weights unperturbed.
+    """Run Fig. 1 with τ annealed from 1 to 0 (§5) and return the last mean.
 
-    ``shift`` moves the landscape away from the prior's mean, which is the origin. Returns the last mean, shifted back.
+    Without ``random`` the weights are not perturbed. ``shift`` moves the landscape away from the prior mean, which is the
+    origin; the returned mean is shifted back.
     """
     lam = config.prior_precision
     state = vadam.init(start + shift, init_precision=lam, N=NUM_DATA, lam=lam)

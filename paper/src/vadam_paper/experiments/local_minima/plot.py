@@ -1,4 +1,4 @@
-"""App. L: the landscape with the four paths, and what a whole grid of starts leads to."""
+"""Plot the landscape of App. L with the four paths, and the ends of a whole grid of starts."""
 
 import io
 from typing import TYPE_CHECKING, Any
@@ -47,7 +47,7 @@ def figures(results: Results) -> "dict[str, Figure]":
 
 
 def animation(results: Results) -> dict[str, Any]:
-    """What the page needs to play the four paths: the landscape as an image, and the points."""
+    """Return the data of the animation: the landscape as an image, and the points of the four paths."""
     run = results["text"]
     paths = run["paths"]
     return {
@@ -64,7 +64,7 @@ def animation(results: Results) -> dict[str, Any]:
 
 
 def landscape_png() -> bytes:
-    """Grey: the lower, the darker; a palette image, so that it is small."""
+    """Return a grey image of the landscape, dark where it is low, with a palette to keep it small."""
     from PIL import Image
 
     levels = np.round(8 + 12 * (1 + _values())) * 12
@@ -98,7 +98,7 @@ def _paths(axes: "Axes", run: Recorded) -> None:
 
 
 def _ends(axes: "Axes", run: Recorded, way: str) -> None:
-    """Where a whole grid of starts ends up."""
+    """Plot where a whole grid of starts ends."""
     theta, flat = np.asarray(run["grid"][way]["theta"]), at_flat_minimum(run["grid"][way])
     axes.scatter(theta[~flat, 0], theta[~flat, 1], s=7, color="#e0533d", linewidths=0)
     axes.scatter(theta[flat, 0], theta[flat, 1], s=7, color="#2ecc71", linewidths=0)

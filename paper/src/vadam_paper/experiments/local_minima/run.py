@@ -1,4 +1,4 @@
-"""Four starts: their paths, many seeds, and the controls; and a whole grid of starts."""
+"""Run the four starts: their paths, many seeds, and the controls; and a whole grid of starts."""
 
 from typing import Any
 
@@ -53,7 +53,7 @@ def paths(config: Config, starts: Tensor, random: torch.Generator, context: Cell
 
 
 def ends(theta: Tensor) -> dict[str, Any]:
-    """Where it ended, how low, how sharp."""
+    """Return the end point with its objective and sharpness."""
     return {"theta": _rounded([theta])[0], "objective": objective(theta), "sharpness": sharpness(theta)}
 
 

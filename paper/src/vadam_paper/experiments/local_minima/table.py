@@ -1,4 +1,4 @@
-"""Where the ways down end."""
+"""The table of end points."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from vadam_paper.experiments.results import Results
 from vadam_paper.experiments.tables import Table
 
 LOW, FLAT = -0.99, 20.0
-"""At the flat minimum: the objective below LOW, the trace of its Hessian below FLAT (it is 2 at the origin)."""
+"""Definition of the flat minimum: objective below LOW, trace of the Hessian below FLAT (it is 2 at the origin)."""
 
 
 def at_flat_minimum(ends: dict[str, Any]) -> np.ndarray:

@@ -1,12 +1,13 @@
-"""The stochastic loop over a stack of logistic regressions, compiled in blocks of steps.
+"""Run the stochastic loop over a stack of logistic regressions, compiled in blocks of steps.
 
 One step draws ε and a minibatch (with replacement) for every member, evaluates at θ = μ + ε/√precision
 
     ĝ = mean_i (σ(xᵢᵀθ) − yᵢ) xᵢ      ĥ = ĝ∘ĝ (magnitude),  mean_i (σ − yᵢ)² xᵢ² (ggn),  mean_i σ(1 − σ) xᵢ² (hessian)
 
-and applies a rule. A Python step costs 150 µs whatever the size; ``UNROLLED`` steps compiled together cost 20 µs each.
-Random numbers are drawn outside the compiled part, in chunks that depend on the chunk's number alone: a run that goes
-on from a checkpoint is the run that was never stopped, bit for bit.
+and applies a rule. A Python step costs 150 µs at any size; ``UNROLLED`` steps compiled together cost 20 µs each.
+
+Random numbers are drawn outside the compiled part, in chunks that depend only on the chunk's number. A run resumed from a
+checkpoint therefore equals the uninterrupted run, bit for bit.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,21 +36,25 @@ class Rule(Protocol):
 
 
 Rates = Callable[[Tensor], dict[str, Tensor]]
-"""From the iteration numbers t to the rule's rates by name, each as long as t."""
+"""Maps iteration numbers t to the rule's rates by name, each as long as t."""
 
 
 @dataclass(frozen=True)
 class Method:
+    """A rule with its curvature, rates, minibatch size and number of steps."""
+
     rule: Rule
     curvature: str
     rates: Rates
     batch_size: int
     steps: int
     init_precision: float | None = None
-    """That of q at the start; None for the prior's."""
+    """Precision of q at the start; None for the prior precision."""
 
 
 class Snapshot(NamedTuple):
+    """Mean and precision of q after a step."""
+
     step: int
     mean: Tensor
     precision: Tensor
@@ -66,7 +71,10 @@ def train(
     compiled: bool,
     keep_at: tuple[int, ...] = (),
 ) -> list[Snapshot]:
-    """Runs all steps from the means ``start`` [E, D]; returns q at the last step, before it those near ``keep_at``."""
+    """Run all steps from the means ``start`` [E, D].
+
+    Return the snapshots at or after the steps ``keep_at``, and last the one of the final step.
+    """
     N, lam = float(problem.num_data), problem.prior_precision
     loop = _loop(method.rule, method.curvature, compiled)
     state, first, kept = _resume(problem, method, start, context)
@@ -84,7 +92,7 @@ def train(
 def _chunks(
     problem: Problem, method: Method, first: int, seed: int, key: str
 ) -> Iterator[tuple[int, tuple[Tensor, Tensor, Tensor, dict[str, Tensor]]]]:
-    """Minibatches [K, E, M, D], their labels, ε and the rates, K steps at a time."""
+    """Yield minibatches [K, E, M, D], their labels, ε and the rates, K steps at a time."""
     E, M, D = problem.members, method.batch_size, problem.dimension
     size = max(1, min(MAX_CHUNK, CHUNK_ELEMENTS // (E * M * D)) // UNROLLED) * UNROLLED
     members = torch.arange(E)[:, None]
@@ -123,7 +131,10 @@ def _loop(rule: Rule, curvature: str, compiled: bool) -> Callable[..., Any]:
 
 
 def gradient_and_curvature(x: Tensor, y: Tensor, theta: Tensor, curvature: str) -> tuple[Tensor, Tensor]:
-    """ĝ and ĥ [E, D] of the mean negative log-likelihood at θ [E, D], for minibatches x [E, M, D] and y [E, M]."""
+    """Return ĝ and ĥ [E, D] of the mean negative log-likelihood at θ [E, D].
+
+    The minibatches are x [E, M, D] and y [E, M].
+    """
     p = torch.sigmoid((x * theta[:, None, :]).sum(-1))
     residual = (p - y)[..., None]
     g = (residual * x).mean(1)
@@ -134,7 +145,7 @@ def gradient_and_curvature(x: Tensor, y: Tensor, theta: Tensor, curvature: str) 
             return g, (residual**2 * x**2).mean(1)
         case "hessian":
             return g, ((p * (1 - p))[..., None] * x**2).mean(1)
-    raise ValueError(f"curvature is magnitude, ggn or hessian, not {curvature!r}")
+    raise ValueError(f"curvature must be magnitude, ggn or hessian, got {curvature!r}")
 
 
 def _resume(problem: Problem, method: Method, start: Tensor, context: CellContext) -> tuple[Any, int, list[Snapshot]]:

@@ -1,7 +1,7 @@
-"""Fig. 1 to the letter where γ₂ changes from step to step: ŝ = s/(1 − γ₂ᵗ) with a power of the current γ₂.
+"""Fig. 1 taken literally where γ₂ changes from step to step: ŝ = s/(1 − γ₂ᵗ) with a power of the current γ₂.
 
-``vadam.rules.vadam`` keeps the product of all γ₂ so far instead, which is what the average has been multiplied by. At constant
-rates both are the same.
+``vadam.rules.vadam`` uses the product of all γ₂ so far instead, which is the factor of the start in the average. At
+constant rates both agree.
 """
 
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""VOGN with momentum as the authors' toy program computes it: there the curvature is bias-corrected as in their Vadam.
+"""VOGN with momentum as the authors' toy program computes it, with the curvature bias-corrected as in their Vadam.
 
 θ ~ N(μ, 1/P)                              P₀ = 1
 m ← 0.9 m + 0.1 (Nĝ + λμ)

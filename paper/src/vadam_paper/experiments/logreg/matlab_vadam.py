@@ -1,9 +1,9 @@
-"""Vadam as the authors' logistic-regression program computes it, which is not Fig. 1.
+"""Vadam as the authors' logistic-regression program computes it, which differs from Fig. 1.
 
     θ ~ N(μ, 1/P)                              P₀ = 1
     m ← 0.9 m + 0.1 (Nĝ + λμ)
     S ← (1 − β_t) S + β_t N ĥ                  S₀ = 1, ĥ = ĝ∘ĝ
-    Ŝ ← S / (1 − (1 − β_t)ᵗ)                   today's β_t to the power t
+    Ŝ ← S / (1 − (1 − β_t)ᵗ)                   a power of the current β_t
     P ← Ŝ + λ                                  the variance uses the corrected Ŝ
     μ ← μ − α_t m/(1 − 0.9ᵗ) / (√Ŝ + λ)
 

@@ -16,7 +16,7 @@ START_PRECISION = 1.0
 
 @dataclass(frozen=True)
 class Rates:
-    """α and 1 − β: decayed from these for Vadam, constant for VOGN-1."""
+    """Initial values of α and 1 − β: decayed for Vadam, constant for VOGN-1."""
 
     vadam: float = 0.01
     vogn: float = 0.0005
@@ -24,6 +24,8 @@ class Rates:
 
 
 def authors_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
+    """Return Vadam of the authors' program."""
+
     def at(t: Tensor) -> dict[str, Tensor]:
         return {"alpha": decayed(rates.vadam, t), "beta": decayed(rates.vadam, t)}
 
@@ -31,9 +33,10 @@ def authors_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
 
 
 def authors_vadam_with_ggn(rates: Rates, batch_size: int, steps: int) -> Method:
-    """The same program with squares of the single examples' gradients in place of the squared minibatch gradient.
+    """Return Vadam of the authors' program with squared per-example gradients as curvature.
 
-    They are about M times as large (Theorem 1), so α is √M times as large: the steps keep their length.
+    They are about M times as large as the squared minibatch gradient (Theorem 1), so α is multiplied by √M: the steps keep
+    their length.
     """
 
     def at(t: Tensor) -> dict[str, Tensor]:
@@ -43,6 +46,8 @@ def authors_vadam_with_ggn(rates: Rates, batch_size: int, steps: int) -> Method:
 
 
 def authors_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
+    """Return VOGN-1 of the authors' program."""
+
     def at(t: Tensor) -> dict[str, Tensor]:
         return {"alpha": constant(rates.vogn, t), "beta": constant(rates.vogn, t)}
 
@@ -50,9 +55,9 @@ def authors_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
 
 
 def authors_vogn_with_decay(rates: Rates, batch_size: int, steps: int) -> Method:
-    """What is left of the difference between Vadam and VOGN-1 when both average the curvature alike and decay their steps.
+    """Return VOGN-1 with the curvature average and decaying steps of Vadam, to isolate the difference.
 
-    VOGN divides by the curvature itself, not by its root: its steps need a larger factor to get as far.
+    VOGN divides by the curvature, not by its square root, so its steps need a larger factor.
     """
 
     def at(t: Tensor) -> dict[str, Tensor]:
@@ -62,12 +67,12 @@ def authors_vogn_with_decay(rates: Rates, batch_size: int, steps: int) -> Method
 
 
 def text_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
-    """Fig. 1 with γ₂ = β_t; the text gives no γ₁ for these data."""
+    """Return Fig. 1 with γ₂ = β_t; the text gives no γ₁ for these data."""
     return _fig1(rates.vadam, rates, batch_size, steps)
 
 
 def text_vadam_with_larger_steps(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
-    """Fig. 1 with α₀ √N: the step length of the authors' program."""
+    """Return Fig. 1 with α₀ √N, the step length of the authors' program."""
     return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps)
 
 
@@ -79,7 +84,7 @@ def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:
 
 
 def text_vogn(rates: Rates, batch_size: int, steps: int) -> Method:
-    """VOGN with the natural momentum of §4, at Adam's rates in the heavy-ball form."""
+    """Return VOGN with the natural momentum of §4, at Adam's rates in the heavy-ball form."""
 
     def at(t: Tensor) -> dict[str, Tensor]:
         return {

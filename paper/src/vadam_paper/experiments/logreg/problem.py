@@ -8,14 +8,15 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 BIAS_PRECISION = 1e-5
-"""The authors' prior precision of the bias: nearly flat."""
+"""Prior precision of the bias in the authors' program: nearly flat."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """``pool`` [R, D], ``labels`` [R] in {0, 1}; member e trains on the rows ``train[e]``, is tested on ``test[e]``.
+    """A stack of logistic-regression problems over ``pool`` [R, D] with ``labels`` [R] in {0, 1}.
 
-    ``prior_precision`` is [D]; ``normaliser`` [D] says which prior normalisers the authors count in their ELBO.
+    Member e trains on the rows ``train[e]`` and is tested on ``test[e]``. ``prior_precision`` is [D]. ``normaliser`` [D]
+    is 1 for the prior normalisers that the authors count in their ELBO.
     """
 
     pool: Tensor
@@ -47,6 +48,7 @@ class Problem:
 def without_bias(
     X: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64], precision: float
 ) -> Problem:
+    """Return a problem without a bias."""
     D = X.shape[1]
     rows, labels = torch.as_tensor(X), torch.as_tensor(y)
     lam = torch.full((D,), precision, dtype=torch.float64)
@@ -56,7 +58,10 @@ def without_bias(
 def with_bias(
     X: NDArray[np.float64], y: NDArray[np.float64], train: NDArray[np.int64], test: NDArray[np.int64], precision: float
 ) -> Problem:
-    """As the authors: a column of ones in front, its weight nearly free, its prior's normaliser not counted."""
+    """Return a problem with a bias as in the authors' program.
+
+    It is a column of ones in front. Its weight has a nearly flat prior whose normaliser is not counted.
+    """
     plain = without_bias(np.column_stack([np.ones(len(X)), X]), y, train, test, precision)
     lam, normaliser = plain.prior_precision.clone(), plain.normaliser.clone()
     lam[0], normaliser[0] = BIAS_PRECISION, 0.0

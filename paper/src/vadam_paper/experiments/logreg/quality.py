@@ -1,4 +1,4 @@
-"""How good q is: negative ELBO per datum, test log-loss, symmetric KL to the exact mean-field optimum."""
+"""Measure the quality of q: negative ELBO per datum, test log-loss, symmetric KL to the exact mean-field optimum."""
 
 from functools import cache
 
@@ -10,13 +10,13 @@ from vadam_paper.experiments.logreg.problem import Problem
 
 
 def symmetric_kl(mean_a: Tensor, precision_a: Tensor, mean_b: Tensor, precision_b: Tensor) -> Tensor:
-    """(KL(a‖b) + KL(b‖a))/2 of diagonal Gaussians, over the last axis: the logarithms cancel."""
+    """Return (KL(a‖b) + KL(b‖a))/2 of diagonal Gaussians over the last axis; the logarithms cancel."""
     ratio = precision_a / precision_b + precision_b / precision_a - 2
     return ((ratio + (mean_a - mean_b) ** 2 * (precision_a + precision_b)) / 4).sum(-1)
 
 
 def nelbo_per_datum(problem: Problem, mean: Tensor, precision: Tensor) -> list[float]:
-    """Without the normaliser of the bias' prior, as the authors count it."""
+    """Return −ELBO/N of every member, without the normaliser of the bias prior, as the authors do."""
     values = []
     for member in range(problem.members):
         X, y = problem.training_set(member)
@@ -33,7 +33,7 @@ def nelbo_per_datum(problem: Problem, mean: Tensor, precision: Tensor) -> list[f
 
 
 def log_loss(problem: Problem, mean: Tensor, precision: Tensor) -> list[float]:
-    """Of the predictive probabilities on the test rows, in nats."""
+    """Return the log-loss of the predictive probabilities on the test rows, in nats."""
     return [
         logistic.log_loss(*problem.test_set(member), mean[member], 1 / precision[member]).item()
         for member in range(problem.members)
@@ -46,7 +46,7 @@ def _fit(problem: Problem, member: int) -> logistic.Fit:
 
 
 def mean_field_optimum(problem: Problem) -> tuple[Tensor, Tensor]:
-    """Mean and precision [E, D] of MF-Exact for every member."""
+    """Return mean and precision [E, D] of MF-Exact for every member."""
     distinct = {tuple(rows): member for member, rows in reversed(list(enumerate(problem.train.tolist())))}
     fits = [_fit(problem, distinct[tuple(rows)]) for rows in problem.train.tolist()]
     return torch.stack([fit.mean for fit in fits]), torch.stack([fit.precision for fit in fits])

@@ -4,7 +4,7 @@ from torch import Tensor
 
 
 def decayed(initial: float, t: Tensor) -> Tensor:
-    """α₀ / (1 + t^0.55); the paper's β_t = 1 − (1 − β₀)/(1 + t^0.55) is 1 minus this at 1 − β₀."""
+    """Return α₀ / (1 + t^0.55); the paper's β_t = 1 − (1 − β₀)/(1 + t^0.55) is 1 minus this value at 1 − β₀."""
     return initial / (1 + t**0.55)
 
 

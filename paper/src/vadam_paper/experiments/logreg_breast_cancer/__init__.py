@@ -1,4 +1,4 @@
-"""Fig. 2c: what the minibatch size does to Vadam's posterior, beside VOGN with minibatches of one."""
+"""Fig. 2c: the effect of the minibatch size on Vadam's posterior, beside VOGN with minibatches of one."""
 
 from vadam_paper.experiments.contract import Experiment
 

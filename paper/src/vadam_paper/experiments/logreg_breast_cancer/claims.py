@@ -1,4 +1,4 @@
-"""What the paper says about Fig. 2c, and what §3.4 expects of it."""
+"""The paper's claims about Fig. 2c, and what §3.4 expects."""
 
 from itertools import pairwise
 
@@ -10,7 +10,7 @@ from vadam_paper.experiments.results import Results
 
 STILL_FALLING = 0.05
 CLOSE = 1.0
-"""Nats of symmetric KL that count as a close match; the curve spans 0.5 to 10."""
+"""Symmetric KL in nats that counts as a close match; the curve spans 0.5 to 10."""
 
 
 def _better_with_smaller_minibatches(results: Results) -> Evidence:
@@ -48,7 +48,10 @@ def _because_of_the_root(results: Results) -> Evidence:
 
 
 def _converged(results: Results) -> Evidence:
-    """By how much the median KL still falls over the last 37 % of the epochs, which is where the trace has its last points."""
+    """Judge convergence by the fall of the median KL over the last 37 % of the epochs.
+
+    These are the last two points of the recorded trace.
+    """
     falls = {}
     for protocol in ("authors", "text"):
         run = results[protocol]

@@ -1,4 +1,4 @@
-"""Fig. 2c: the curve over M, and how each method got there."""
+"""Fig. 2c: symmetric KL over the minibatch size, and along the training."""
 
 from typing import TYPE_CHECKING
 

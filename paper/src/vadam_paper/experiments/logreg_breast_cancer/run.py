@@ -1,4 +1,4 @@
-"""One cell for each method and minibatch size; the restarts are one stack."""
+"""Run one cell for each method and minibatch size; the restarts are one stack."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ TRACE_POINTS = 16
 
 
 def cells(config: Config) -> dict[str, float]:
-    """A step costs about the same up to M = 8; beyond, the minibatch counts."""
+    """Return the cells with their costs: a step costs about the same up to M = 8, and more beyond."""
     cost_per_epoch = {M: (1 + M / 32) / M for M in config.batch_sizes}
     costs = {"mf-exact": 0.001, "vogn-1": config.vogn_epochs / config.vadam_epochs}
     costs |= {f"vadam-M{M}": cost for M, cost in cost_per_epoch.items()}
@@ -64,7 +64,7 @@ def kl(q: Snapshot, exact: tuple[torch.Tensor, torch.Tensor]) -> torch.Tensor:
 
 
 def load(config: Config, context: CellContext) -> Problem:
-    """All restarts on one random half, that of the seed 1."""
+    """Return the problem: all restarts use the random half of seed 1."""
     table = data.load("breast-cancer", root=context.data)
     train_rows, test_rows = split_rules.halves(len(table.X))[0]
     repeated = (config.restarts, 1)

@@ -1,4 +1,4 @@
-"""The curve of Fig. 2c in numbers."""
+"""The numbers of Fig. 2c."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the paper says about Fig. 2a."""
+"""The paper's claims about Fig. 2a."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Results
 
 NEGLIGIBLE = 0.1
-"""Share of the others' distance below which a distance counts as none."""
+"""A distance below this fraction of the other methods' distances counts as zero."""
 
 
 def _both_differ(results: Results) -> Evidence:

@@ -12,12 +12,12 @@ class Config(BaseConfig):
     prior_precision: float = 0.01
     iterations: int = 500_000
     runs: int = 20
-    """Independent repetitions; the paper shows one."""
+    """Number of independent runs; the paper shows one."""
     batch_size: int = 10
     alpha0: float = 0.1
     one_minus_beta0: float = 0.1
     start: float = 1.0
-    """Both coordinates of the mean at the start."""
+    """Initial value of both coordinates of the mean."""
     compiled: bool = True
 
 

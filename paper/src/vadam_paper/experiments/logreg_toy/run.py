@@ -1,4 +1,4 @@
-"""One cell for each method; 20 runs of it are one stack."""
+"""Run one cell for each method; its 20 runs are one stack."""
 
 from typing import Any
 
@@ -64,13 +64,16 @@ def authors_rates(config: Config, t: Tensor) -> dict[str, Tensor]:
 
 
 def fig1_rates(config: Config, t: Tensor) -> dict[str, Tensor]:
-    """App. I.1: γ₂ = β_t, and γ₁ is set to β_t as well."""
+    """Return the rates of App. I.1: γ₂ = β_t, and γ₁ is set to β_t as well."""
     beta = 1 - decayed(config.one_minus_beta0, t)
     return {"alpha": decayed(config.alpha0, t), "gamma1": beta, "gamma2": beta}
 
 
 def momentum_rates(config: Config, t: Tensor) -> dict[str, Tensor]:
-    """α̃_t = α_t (1 − γ₁)/(1 − γ₁ᵗ) and γ̃_t = γ₁ (1 − γ₁ᵗ⁻¹)/(1 − γ₁ᵗ), Adam's rates in the heavy-ball form of §4."""
+    """Return Adam's rates in the heavy-ball form of §4.
+
+    α̃_t = α_t (1 − γ₁)/(1 − γ₁ᵗ) and γ̃_t = γ₁ (1 − γ₁ᵗ⁻¹)/(1 − γ₁ᵗ).
+    """
     return {
         "alpha": decayed(config.alpha0, t) * (1 - GAMMA1) / (1 - GAMMA1**t),
         "beta": decayed(config.one_minus_beta0, t),
@@ -79,7 +82,7 @@ def momentum_rates(config: Config, t: Tensor) -> dict[str, Tensor]:
 
 
 def true_posterior(problem: Problem) -> dict[str, Any]:
-    """The posterior itself on a grid, relative to its maximum, with the levels that enclose 90, 50 and 10 %."""
+    """Return the true posterior on a grid, relative to its maximum, with the levels that enclose 90, 50 and 10 %."""
     signed = (2 * problem.labels - 1)[:, None] * problem.pool
 
     def log_joint(theta: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""The ellipses of Fig. 2a in numbers."""
+"""The numbers of Fig. 2a."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def notes(results: Results) -> list[str]:
         f"({true['mean'][0]:.2f}, {true['mean'][1]:.2f}) and standard deviations ({true['stddev'][0]:.2f}, "
         f"{true['stddev'][1]:.2f}): every mean-field ellipse is too small along the ridge, as mean-field ones are. With "
         f"the exact Hessian in place of Vadam’s and VOGN’s curvature, VON ends on MF-Exact (symmetric KL {von:.4f}).",
-        "Text’s protocol: Fig. 1 at the text’s rates walks the same road more slowly. After the text’s number of steps "
+        "Text’s protocol: Fig. 1 at the text’s rates follows the same path more slowly. After the text’s number of steps "
         f"its mean stands at ({text[0]:.2f}, {text[1]:.2f}), on the way to ({authors[0]:.2f}, {authors[1]:.2f}), so it "
         "looks closer to MF-Exact than the figure’s Vadam without being so at its end. VOGN does not take the square "
         "root and is not slowed: both protocols agree.",

@@ -1,4 +1,4 @@
-"""What the paper says about Fig. 2b."""
+"""The paper's claims about Fig. 2b."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Results
 
 COMPARABLE = 0.15
-"""Relative difference up to which means count as comparable; the figure's own differences are within 10 %."""
+"""Largest relative difference of means that count as comparable; the figure's own differences are within 10 %."""
 
 
 def _comparable(results: Results) -> Evidence:

@@ -1,4 +1,4 @@
-"""Fig. 2b: three box plots for each protocol, the figure's boxes beside them."""
+"""Fig. 2b: three box plots for each protocol, with the figure's boxes beside them."""
 
 from typing import TYPE_CHECKING
 

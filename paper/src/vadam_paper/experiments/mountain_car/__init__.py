@@ -1,4 +1,4 @@
-"""App. K in minutes: a task that rewards only those who explore."""
+"""App. K in minutes: a task that gives rewards only to agents that explore."""
 
 from vadam_paper.experiments.contract import Experiment
 

@@ -1,4 +1,4 @@
-"""What the paper says about exploring with weights, on a task small enough for everyone."""
+"""The paper's claim about exploring with weights, on a small task."""
 
 from vadam_paper.experiments.intervals import fisher_p_value
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, judged
@@ -10,7 +10,10 @@ BY_WEIGHTS, BY_ACTIONS = "vadam-episode", ("adam-action-noise", "adam-correlated
 
 
 def _richer(results: Results) -> Evidence:
-    """Weights reach the top in more trials than either noise on actions, by Fisher's exact test at 5 %."""
+    """Judge the claim by Fisher's exact test at 5 %.
+
+    Exploring with weights must reach the top in more trials than either kind of action noise.
+    """
     run = results["text"]
     reached = {method: [count > 0 for count in arrived(run, method)] for method in NAMES}
     listed = "; ".join(f"{NAMES[m]} {sum(found)} of {len(found)}" for m, found in reached.items() if found)

@@ -1,4 +1,4 @@
-"""Settings of the mountain car: App. K's, with a smaller network and noise that can be seen."""
+"""Settings of the mountain car: those of App. K, with a smaller network and larger noise."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +23,13 @@ class Config(SharedConfig):
     tau: float = 5e-3
     actor_lr: float = 1e-4
     sampling_precision: float = 10.0
-    """c: every weight begins with σ = 1/√c."""
+    """c of the paper: every weight starts with σ = 1/√c."""
     action_noise: float = 0.3
-    """The standard deviation that is added to actions, which lie in [−1, 1]."""
+    """Standard deviation of the noise on actions, which are in [−1, 1]."""
     correlated_noise: tuple[float, float] = (0.2, 0.15)
     """σ and θ of the Ornstein–Uhlenbeck noise of Lillicrap et al., with a step of 1."""
     train_every: int = 9
-    """It divides an episode, so that blocks end with one."""
+    """Time steps between updates. It divides an episode, so that blocks end with an episode."""
     revision: int = 3
 
     def make_environment(self) -> Any:

@@ -1,4 +1,4 @@
-"""One lane a trial: when the car first reached the top, and how often."""
+"""Plot one row per trial: when the car first reached the top, and how often."""
 
 from typing import TYPE_CHECKING
 

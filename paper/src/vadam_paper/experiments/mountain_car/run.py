@@ -1,4 +1,4 @@
-"""One cell for each method and trial; it also records how often the car reached the top while it was learning."""
+"""Run one cell for each method and trial; it also records how often the car reached the top while learning."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from vadam_paper.experiments.rl.cells import cells, trained
 __all__ = ["cells", "run_cell"]
 
 AT_THE_TOP = 50.0
-"""A step that arrives is rewarded with 100, less the force that it took."""
+"""Reward threshold of an arrival: it is rewarded with 100, minus a cost for the force."""
 
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:

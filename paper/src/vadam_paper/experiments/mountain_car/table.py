@@ -1,4 +1,4 @@
-"""Who reached the top."""
+"""The table of arrivals at the top."""
 
 import numpy as np
 
@@ -39,10 +39,10 @@ def arrived(run: Recorded, method: str) -> list[int]:
 
 def notes(results: Results) -> list[str]:
     return [
-        "What swings the car is noise that lasts. Weights that are kept for an episode are wrong in one consistent way, and "
-        "Ornstein–Uhlenbeck noise pushes in one direction for a while; weights or actions that are perturbed anew at every step "
-        "tremble about the mean. Before the first arrival every reward is a cost, and what there is to learn is to stand still. "
-        "Arriving is not yet having learned: the test returns are those of the mean weights."
+        "Noise that is correlated in time swings the car. Weights that are kept for an episode push in a consistent way, and "
+        "Ornstein–Uhlenbeck noise pushes in one direction for a while. Weights or actions that are perturbed independently at "
+        "every step average out. Before the first arrival every reward is a cost, and standing still is the best policy. "
+        "Reaching the top is not the same as having learned: the test returns are those of the mean weights."
     ]
 
 

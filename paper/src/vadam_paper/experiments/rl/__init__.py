@@ -1,1 +1,1 @@
-"""What the experiments in reinforcement learning share: the six methods of App. K, networks, trials, curves."""
+"""The common part of the reinforcement-learning experiments: the six methods of App. K, networks, trials, curves."""

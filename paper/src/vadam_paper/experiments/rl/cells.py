@@ -1,4 +1,4 @@
-"""The cells of an experiment: every trial of every method, recorded at each stretch of its way."""
+"""The cells of an experiment: every trial of every method, recorded at several time steps."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,8 +12,8 @@ from vadam_paper.experiments.rl.config import FIRST, Config
 def cells(config: Config) -> dict[str, float]:
     """Return the cells with their costs, in the order that shows most early.
 
-    Trials that every method has come first, seed by seed: those of the methods that explore by the family or not at all, then the
-    others. Then come the trials that only some methods have, those first that need fewest.
+    Trials that every method has come first, seed by seed: first the methods in ``FIRST``, then the others. Then come the
+    additional trials of some methods, fewest first.
     """
     first = [m for m in FIRST if m in config.methods]
     then = [m for m in config.methods if m not in FIRST]
@@ -31,7 +31,10 @@ def cells(config: Config) -> dict[str, float]:
 def trained(
     config: Config, key: str, context: CellContext, methods: Callable[[Any], dict[str, Any]] | None = None
 ) -> Any:
-    """The trial of that cell, trained to its end: from its own checkpoint, or that of the stretch before, or from the start."""
+    """Return the trial of a cell, trained to its end.
+
+    It resumes from its own checkpoint, or from that of an earlier milestone, or starts from the beginning.
+    """
     method, number, end = parse_key(key)
     trial = _new_trial(config, method, number, methods)
     so_far = context.shared_checkpoint(f"{method}-{number}")

@@ -1,4 +1,4 @@
-"""Settings that the experiments in reinforcement learning share (paper App. K)."""
+"""Common settings of the reinforcement-learning experiments (paper App. K)."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -19,9 +19,9 @@ class Config(BaseConfig):
     trials_of: dict[str, int] = field(default_factory=dict)
     """Number of trials of the methods that have more than ``trials``."""
     stretches: tuple[int, ...]
-    """A trial is recorded at each of these time steps, first all trials at the first of them, then on from there."""
+    """Time steps at which a trial is recorded: first all trials up to the first one, then all up to the next."""
     block: int = 10_000
-    """Time steps from one test and checkpoint to the next. The environment is reset at its start."""
+    """Time steps between tests and checkpoints. The environment is reset at the start of a block."""
     test_episodes: int = 20
     episode_steps: int = 1000
     sample_every: str = "step"
@@ -42,7 +42,7 @@ class Config(BaseConfig):
         return gymnasium.make(self.environment, max_episode_steps=self.episode_steps)
 
     def schedule(self) -> dict[str, Any]:
-        """When the algorithm updates: once after every time step."""
+        """Return the update schedule: one update after every time step."""
         return {"train_freq": 1, "gradient_steps": 1}
 
 

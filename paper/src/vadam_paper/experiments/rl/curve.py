@@ -1,4 +1,4 @@
-"""What a trial shows along its way: test returns, and how far its weights spread."""
+"""Record the learning curve of a trial: test returns, and the standard deviations of its weights."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ class Curve:
 
 
 def precisions(optimizer: torch.optim.Optimizer) -> Tensor | None:
-    """1/σ² of every weight, as it is sampled; None where nothing is sampled."""
+    """Return 1/σ² of every weight as it is sampled, or None if nothing is sampled."""
     if not isinstance(optimizer, VariationalOptimizer):
         return None
     extra = optimizer.defaults.get("sampling_precision", 0.0)
@@ -30,7 +30,7 @@ def precisions(optimizer: torch.optim.Optimizer) -> Tensor | None:
 
 
 def spread(now: Tensor | None, before: Tensor | None) -> dict[str, float]:
-    """The mean σ, its extremes, and the shares of weights whose variance has grown, or shrunk, since the point before."""
+    """Return mean and extremes of σ, and the fractions of weights whose variance grew or shrank since the last point."""
     if now is None:
         return {}
     sigma = now.rsqrt()

@@ -1,4 +1,4 @@
-"""SGD-Explore and Adam-Explore as optimizers of the family."""
+"""SGD-Explore and Adam-Explore as variational optimizers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from vadam_paper.experiments.rl.explore_rule import SGDExplore, rule
 
 
 class Explore(Reparameterised):
-    """θ ~ N(μ, v) or N(μ, 1/v): separate steps on μ, with ``lr``, and on v, with ``lr_v`` (see ``explore_rule``)."""
+    """Optimise θ ~ N(μ, v) or N(μ, 1/v) by separate steps on μ (``lr``) and v (``lr_v``); see ``explore_rule``."""
 
     rule: Any = SGDExplore(on_precision=True)
 

@@ -1,4 +1,4 @@
-"""Explore, the paper's naive baseline (App. K): mean and variance are optimised apart, each by SGD or Adam.
+"""Explore, the paper's naive baseline (App. K): mean and variance are optimised separately, each by SGD or Adam.
 
     θ = μ + σ∘ε,  ĝ the gradient at θ
     ∇_σ² = ĝ∘ε / (2σ)          on the variance, as the text says
@@ -10,7 +10,7 @@
     m ← γ₁ m + (1 − γ₁) g,  s ← γ₂ s + (1 − γ₂) g∘g
     x ← x − α m/(1 − γ₁ᵗ) / (√(s/(1 − γ₂ᵗ)) + δ)
 
-Nothing in the objective keeps σ² or p positive: they are kept from falling below ``FLOOR``.
+Nothing in the objective keeps σ² or p positive, so they are clamped at ``FLOOR``.
 
 A rule is one of the four choices: a loop over the weights has no branches.
 """
@@ -29,7 +29,7 @@ from vadam.rules.von import Scalar
 FLOOR = 1e-8
 """Lower bound of v."""
 GAMMA1, GAMMA2, DELTA = 0.9, 0.999, 1e-8
-"""Adam's own defaults."""
+"""Adam's defaults."""
 
 ARGUMENTS = (
     LR,
@@ -111,5 +111,8 @@ class AdamExplore(_Explore):
 
 @cache
 def rule(*, adam: bool, on_precision: bool) -> Any:
-    """What a module of ``vadam.rules`` offers; the same object for the same choices, by which an optimizer knows its rule again."""
+    """Return one of the four rules, with the interface of a module of ``vadam.rules``.
+
+    The same choices give the same object, so that an optimizer can compare rules by identity.
+    """
     return AdamExplore(on_precision) if adam else SGDExplore(on_precision)

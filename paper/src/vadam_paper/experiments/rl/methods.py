@@ -11,17 +11,22 @@ from vadam_paper.experiments.rl.explore import Explore
 
 
 class Method(NamedTuple):
+    """An optimizer with its arguments and its kind of exploration."""
+
     optimizer: type[torch.optim.Optimizer]
     arguments: dict[str, Any]
     sample_every: str | None = None
-    """As the configuration says, unless the method has its own."""
+    """Overrides the configuration's value if given."""
     action_noise: float = 0.0
     noise_pull: float = 0.0
-    """θ of an Ornstein–Uhlenbeck process, which is correlated in time; 0 for noise that is new at every step."""
+    """θ of an Ornstein–Uhlenbeck process, which is correlated in time; 0 for independent noise at every step."""
 
 
 def table_3(config: Config) -> dict[str, Method]:
-    """The Explore methods step along the variance (the text) or the precision (the program)."""
+    """Return the methods of Table 3.
+
+    The Explore methods step along the variance (text) or the precision (authors' program).
+    """
     explore = {"lr": 1e-4, "lr_v": 1e-2, "init_precision": 1e4, "on_precision": config.explore_on == "precision"}
     return {
         "vadam": Method(Vadam, TABLE_3),

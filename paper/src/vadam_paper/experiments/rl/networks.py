@@ -1,4 +1,4 @@
-"""The networks of Lillicrap et al. (2016), which the paper and its authors' program use: the action enters the second layer."""
+"""The networks of Lillicrap et al. (2016), used by the paper and the authors' program: the action enters the second layer."""
 
 from collections.abc import Callable
 from typing import Any
@@ -10,11 +10,11 @@ from stable_baselines3.td3.policies import Actor, TD3Policy
 from torch import Tensor, nn
 
 OUTPUT = 3e-3
-"""Weights of the last layers start in U(−0.003, 0.003)."""
+"""Weights of the last layers are initialised from U(−0.003, 0.003)."""
 
 
 class LateActionQ(nn.Module):
-    """Q(s, a) = w · relu(W₂ relu(W₁ s + b₁) + A a + b₂) + b, of the concatenated (s, a)."""
+    """The Q-network w · relu(W₂ relu(W₁ s + b₁) + A a + b₂) + b of the concatenated (s, a)."""
 
     def __init__(self, states: int, actions: int, hidden: tuple[int, int]) -> None:
         super().__init__()
@@ -41,14 +41,14 @@ class LateActionCritic(ContinuousCritic):
 
 
 class LillicrapPolicy(TD3Policy):
-    """``initialisation`` is "fan-in", as in Lillicrap et al., or "authors"."""
+    """A TD3 policy with these networks; ``initialisation`` is "fan-in" (Lillicrap et al.) or "authors"."""
 
     def __init__(self, *args: Any, initialisation: str = "fan-in", **kwargs: Any) -> None:
         self.initialise: dict[str, Callable[[Any], None]] = INITIALISATIONS[initialisation]
         super().__init__(*args, **kwargs)
 
     def set_training_mode(self, mode: bool) -> None:
-        """No layer of these networks knows training from testing; the actor's optimizer does: it samples in training."""
+        """Set the actor's mode, on which its optimizer samples; no layer of these networks depends on it."""
         self.actor.training = mode
 
     def make_actor(self, features_extractor: Any = None) -> Actor:
@@ -64,12 +64,18 @@ class LillicrapPolicy(TD3Policy):
 
 
 def _fan_in_actor(actor: Actor) -> None:
-    """torch's own start, U(−1/√n, 1/√n) for n inputs, is that of Lillicrap et al.; only the last layer differs."""
+    """Initialise the last layer as Lillicrap et al. do.
+
+    For the other layers torch's default U(−1/√n, 1/√n) for n inputs is the same.
+    """
     _start(OUTPUT, *[module for module in actor.modules() if isinstance(module, nn.Linear)][-1].parameters())
 
 
 def _fan_in_critic(critic: LateActionCritic) -> None:
-    """The same; the inputs of the second layer are the first layer's outputs and the action."""
+    """Initialise the critic as Lillicrap et al. do.
+
+    The inputs of the second layer are the first layer's outputs and the action.
+    """
     for q in critic.q_networks:
         assert isinstance(q, LateActionQ)
         inputs = q.second.in_features + q.action.in_features
@@ -85,7 +91,7 @@ def _start(bound: float, *parameters: Tensor) -> None:
 
 @torch.no_grad()
 def _authors_actor(actor: Actor) -> None:
-    """Hidden weights N(0, 0.3²), every bias 0.1."""
+    """Initialise hidden weights from N(0, 0.3²) and every bias with 0.1."""
     *hidden, last = [module for module in actor.modules() if isinstance(module, nn.Linear)]
     for layer in hidden:
         layer.weight.normal_(0, 0.3)
@@ -96,7 +102,7 @@ def _authors_actor(actor: Actor) -> None:
 
 @torch.no_grad()
 def _authors_critic(critic: LateActionCritic) -> None:
-    """Normal weights of standard deviation 0.02 cut off at two of them, biases zero."""
+    """Initialise weights from a normal distribution of deviation 0.02, truncated at two deviations; biases are zero."""
     for q in critic.q_networks:
         assert isinstance(q, LateActionQ)
         for layer in (q.first, q.second, q.action):

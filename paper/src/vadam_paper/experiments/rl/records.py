@@ -1,4 +1,4 @@
-"""Recorded trials, as tables, figures and claims read them."""
+"""Read recorded trials for tables, figures and claims."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -29,30 +29,33 @@ COLOURS = {
 
 
 def horizon(run: Recorded, methods: tuple[str, ...]) -> int:
-    """The time step that every trial of these methods has reached; 0 where one of them has none."""
+    """Return the time step that every trial of these methods has reached; 0 if a method has no trial."""
     return min((min((trial["step"][-1] for trial in trials(run, m)), default=0) for m in methods), default=0)
 
 
 def speed(trial: Mapping[str, Any], until: int) -> float:
-    """The mean test return up to a time step, the start left out: who learns faster has more of it."""
+    """Return the mean test return up to a time step, without the start; it is higher for a faster learner."""
     step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
     return float(mean[(step > 0) & (step <= until)].mean())
 
 
 def final(trial: Mapping[str, Any], until: int) -> float:
-    """The mean of the last 50 test returns up to a time step, as the authors' program prints it."""
+    """Return the mean of the last 50 test returns up to a time step, as the authors' program prints it."""
     step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
     return float(mean[step <= until][-50:].mean())
 
 
 def unrest(trial: Mapping[str, Any], until: int) -> float:
-    """How far a test return lies from the middle of the one before and the one after, on average: a steady climb has none."""
+    """Return the mean distance of a test return from the middle of its two neighbours.
+
+    It is zero for a steady climb.
+    """
     step, mean = np.asarray(trial["step"]), np.asarray(trial["mean"], dtype=float)
     return float(np.abs(np.diff(mean[step <= until], n=2)).mean() / 2)
 
 
 def curve(run: Recorded, method: str) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """Steps, mean and standard error over trials, as far as all trials go."""
+    """Return steps, mean and standard error over trials, up to the end of the shortest trial."""
     found = trials(run, method)
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""Test episodes: without exploration, all at once, each from a start of its own."""
+"""Run test episodes without exploration, in lock step, each from its own start."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 
 
 def test_returns(model: Any, environments: list[Any], seeds: list[int]) -> np.ndarray:
-    """The sum of rewards of one episode in each environment, with the mean weights."""
+    """Return the sum of rewards of one episode in each environment, with the mean weights."""
     observations = np.stack([env.reset(seed=seed)[0] for env, seed in zip(environments, seeds, strict=True)])
     returns, running = np.zeros(len(environments)), np.ones(len(environments), dtype=bool)
     while running.any():

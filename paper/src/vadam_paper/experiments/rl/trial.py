@@ -1,7 +1,7 @@
-"""One trial: a model, trained in blocks, tested after each.
+"""One trial: a model, trained in blocks and tested after each.
 
-Every block draws its random numbers from the names (seed, trial, block), and starts with a reset of the environment. So a
-trial that goes on from a checkpoint of its networks, optimizers and replay buffer is the trial that was never stopped.
+Every block seeds its random numbers by (seed, trial, block) and starts with a reset of the environment. A trial resumed
+from a checkpoint of its networks, optimizers and replay buffer therefore equals the uninterrupted trial.
 """
 
 from typing import Any
@@ -25,6 +25,8 @@ BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "t
 
 
 class Trial:
+    """A model in training, with its test environments and its learning curve."""
+
     def __init__(self, config: Config, method: Method, number: int) -> None:
         self.config, self.number = config, number
         self.tests = [config.make_environment() for _ in range(config.test_episodes)]
@@ -48,7 +50,7 @@ class Trial:
             device="cpu",
             **config.schedule(),
         )
-        self.model.set_logger(Logger(None, []))  # otherwise every block leaves a folder in the temporary files
+        self.model.set_logger(Logger(None, []))  # otherwise every block creates a temporary folder
         self.curve = Curve()
         self._precisions: Tensor | None = None
 
@@ -57,12 +59,12 @@ class Trial:
         return self.model.num_timesteps
 
     def advance(self, until: int) -> None:
-        """Trains one block, or less where ``until`` is nearer, and tests."""
+        """Train one block, or less if ``until`` is nearer, and test."""
         seed = self._seed("block", self.step)
         self.model.set_random_seed(seed)
         environment = self.model.get_env()
         assert environment is not None
-        self.model.set_env(environment)  # which resets it
+        self.model.set_env(environment)  # resets it
         self.model.learn(min(self.config.block, until - self.step), reset_num_timesteps=False, log_interval=None)
         self.test()
 
@@ -80,7 +82,7 @@ class Trial:
             training.close()
 
     def remembered(self, name: str) -> np.ndarray:
-        """What the replay buffer holds: "rewards", "actions", ..."""
+        """Return a field of the replay buffer, such as "rewards" or "actions"."""
         buffer = self.model.replay_buffer
         assert buffer is not None
         content: np.ndarray = getattr(buffer, name)[: buffer.buffer_size if buffer.full else buffer.pos]
@@ -131,5 +133,5 @@ class Trial:
         return {"actor.optimizer": self.model.actor.optimizer, "critic.optimizer": self.model.critic.optimizer}
 
     def _seed(self, *names: object) -> int:
-        """All methods of a trial share it."""
+        """Return a seed that all methods of a trial share."""
         return int(torch.randint(1 << 31, (), generator=generator(self.config.seed, "trial", self.number, *names)))

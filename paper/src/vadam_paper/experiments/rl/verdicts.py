@@ -1,4 +1,4 @@
-"""Evidence from trials: who learns faster."""
+"""Judge claims about learning speed from trials."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,7 +18,7 @@ MEASURES: dict[Any, str] = {
 
 
 MARGIN = 0.25
-"""Two methods are comparable if their difference, with its whole interval, is below that share of the second's return."""
+"""Two methods are comparable if the whole interval of their difference is within this fraction of the second's return."""
 
 
 def ahead(gap: Interval, scale: float) -> bool:
@@ -51,10 +51,10 @@ def compared(
     until: int,
     trials_needed: int,
 ) -> Callable[[Results], Evidence]:
-    """Each of ``first`` against each of ``second``: what must hold of the difference of their means, Welch's 95 % interval.
+    """Return a judge that compares each of ``first`` with each of ``second``.
 
-    A difference that five trials leave undecided supports nothing; the text says which are. What trials show on their way is told
-    before they are there, except their last returns, which are those of the end only.
+    ``holds`` decides on Welch's 95 % interval of the difference of means. An undecided difference does not support a claim;
+    the evidence names it. Evidence of incomplete trials is reported too, except for final returns.
     """
 
     def judge(results: Results) -> Evidence:
@@ -81,7 +81,7 @@ def compared(
 
 
 def missing(run: Recorded, methods: tuple[str, ...], trials_needed: int, until: int) -> str:
-    """In words, what the recorded trials lack; empty if nothing."""
+    """Say which trials are missing; return an empty string if none is."""
     short = []
     for method in methods:
         done = sum(trial["step"][-1] >= until for trial in trials(run, method))

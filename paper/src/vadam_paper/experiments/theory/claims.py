@@ -1,4 +1,4 @@
-"""What the paper states about its algorithms."""
+"""The paper's statements about its algorithms."""
 
 from itertools import pairwise
 
@@ -6,7 +6,7 @@ from vadam_paper.experiments.ledger import Claim, Evidence, judged
 from vadam_paper.experiments.results import Results
 
 ROUNDING = 1e-12
-"""Float64 differences below this are rounding."""
+"""Float64 differences below this count as rounding errors."""
 
 
 def _tiny(value: float) -> str:

@@ -10,7 +10,7 @@ from vadam_paper.experiments.config import Config as BaseConfig
 class Config(BaseConfig):
     experiment: str = "theory"
     num_data: int = 14
-    """All 2ᴺ minibatches are enumerated."""
+    """Number of data; all 2ᴺ minibatches are enumerated."""
     dimension: int = 5
     fixed_point_steps: int = 5_000
     steps: int = 500

@@ -1,6 +1,6 @@
-"""App. H without stochasticity: full batches, expectations under q by quadrature. Does the square root move the fixed point?
+"""Check App. H without stochasticity: does the square root move the fixed point?
 
-E_q[∇f] and E_q[(∇f)²] are exact sums over a product of Gauss-Hermite rules in two dimensions.
+Batches are full, and E_q[∇f] and E_q[(∇f)²] are computed by a product of Gauss-Hermite rules in two dimensions.
 """
 
 from typing import Any
@@ -49,7 +49,7 @@ def problem(config: Config) -> tuple[Tensor, Tensor]:
 
 
 def iterate(update: Any, X: Tensor, y: Tensor, steps: int, curvature: str) -> Tensor:
-    """(μ, σ) at every step, [T + 1, 2, 2]."""
+    """Return (μ, σ) at every step, [T + 1, 2, 2]."""
     N, lam = float(len(X)), PRIOR_PRECISION
     state = von.init(torch.zeros(2, dtype=torch.float64), init_precision=4.0, N=N, lam=lam)
     path = [torch.stack([state.mu, von.precision(state, N=N, lam=lam).rsqrt()])]
@@ -61,7 +61,7 @@ def iterate(update: Any, X: Tensor, y: Tensor, steps: int, curvature: str) -> Te
 
 
 def expectations(X: Tensor, y: Tensor, mu: Tensor, sigma: Tensor, curvature: str) -> tuple[Tensor, Tensor]:
-    """E_q[∇f] and E_q[(∇f)²] or E_q[diag ∇²f]."""
+    """Return E_q[∇f], and E_q[(∇f)²] or E_q[diag ∇²f]."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(NODES)
     z, w = torch.as_tensor(nodes), torch.as_tensor(weights / weights.sum())
     theta = mu + sigma * torch.cartesian_prod(z, z)
@@ -73,7 +73,7 @@ def expectations(X: Tensor, y: Tensor, mu: Tensor, sigma: Tensor, curvature: str
 
 
 def residual(X: Tensor, y: Tensor, end: Tensor) -> Tensor:
-    """How far App. H's two equations are from holding: N E[∇f] + λμ and N E[(∇f)²] + λ − σ⁻²."""
+    """Return the largest residual of App. H's two equations, N E[∇f] + λμ and N E[(∇f)²] + λ − σ⁻²."""
     g, h = expectations(X, y, end[0], end[1], "magnitude")
     N, lam = len(X), PRIOR_PRECISION
     return torch.stack([N * g + lam * end[0], N * h + lam - end[1] ** -2]).abs().max()

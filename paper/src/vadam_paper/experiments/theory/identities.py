@@ -1,4 +1,4 @@
-"""Identities between the algorithms, each as the largest difference of two runs that should agree."""
+"""Check identities between the algorithms: the largest difference between two runs that should agree."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ def check(config: Config) -> dict[str, Any]:
 
 
 def vadam_is_adam(config: Config) -> float:
-    """Fig. 1's two columns: with σ = 0 and λ = 0, where Adam's δ is 0 too, line for line the same."""
+    """Return the difference between Vadam with σ = 0 and λ = 0 and Adam with δ = 0: Fig. 1's two columns."""
     gradients = _gradients(config)
     weight = torch.nn.Parameter(torch.zeros_like(gradients[0]))
     adam = torch.optim.Adam([weight], lr=ALPHA, betas=(GAMMA1, GAMMA2), eps=0.0)
@@ -41,7 +41,10 @@ def vadam_is_adam(config: Config) -> float:
 
 
 def von_is_ngvi(config: Config) -> float:
-    """VON's step against eq. (5) and (6) with gradients of a sampled ELBO by autograd, at the same noise (App. D)."""
+    """Return the difference between VON's step and eq. (5) and (6) at the same noise (App. D).
+
+    The gradients of the sampled ELBO are computed by autograd.
+    """
     N, lam, beta = 20, 2.0, 0.1
     random = generator(config.seed, "ngvi")
     X = torch.randn(N, config.dimension, generator=random, dtype=torch.float64)
@@ -67,7 +70,10 @@ def von_is_ngvi(config: Config) -> float:
 
 
 def heavy_ball(config: Config, *, quotient: bool) -> float:
-    """Adam against eq. (12); γ̃_t = γ₁(1 − γ₁ᵗ⁻¹)/(1 − γ₁ᵗ) as in App. E, or times (1 − γ₁ᵗ) as printed in §4."""
+    """Return the difference between Adam and eq. (12).
+
+    γ̃_t is γ₁(1 − γ₁ᵗ⁻¹)/(1 − γ₁ᵗ) as in App. E (``quotient``), or multiplied by (1 − γ₁ᵗ) as printed in §4.
+    """
     gradients = _gradients(config)
     theta = previous = torch.zeros_like(gradients[0])
     m = s = torch.zeros_like(theta)
@@ -86,7 +92,7 @@ def heavy_ball(config: Config, *, quotient: bool) -> float:
 
 
 def vadagrad_shrinks(config: Config) -> float:
-    """§5: s never decreases, so the variance never grows."""
+    """Return the smallest change of s over a run: s never decreases, so the variance never grows (§5)."""
     gradients = _gradients(config)
     state = vadagrad.init(torch.zeros_like(gradients[0]), init_precision=1.0, N=1.0)
     smallest = float("inf")
@@ -98,7 +104,10 @@ def vadagrad_shrinks(config: Config) -> float:
 
 
 def vogn_stays_positive(config: Config) -> float:
-    """§3.2: with ĥ ≥ 0 no step needs back-tracking; the smallest precision over a run with rates up to 1."""
+    """Return the smallest precision over a run with rates up to 1.
+
+    With ĥ ≥ 0 no step needs back-tracking (§3.2).
+    """
     gradients = _gradients(config)
     state = von.init(torch.zeros_like(gradients[0]), init_precision=1.0, N=1.0, lam=1.0)
     smallest = float("inf")
@@ -109,7 +118,7 @@ def vogn_stays_positive(config: Config) -> float:
 
 
 def vectors_per_weight() -> dict[str, int]:
-    """Numbers kept for each weight between steps, the mean among them."""
+    """Return how many numbers each algorithm stores per weight between steps, including the mean."""
     mu = torch.zeros(3)
     states = {
         "Vadam": vadam.init(mu, init_precision=1.0, N=1.0, lam=1.0),

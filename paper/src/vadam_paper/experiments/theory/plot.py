@@ -1,4 +1,4 @@
-"""Theorem 1's line through the enumerated means; the two roads of App. H to one fixed point."""
+"""Plot Theorem 1 through the enumerated means, and the two paths of App. H to one fixed point."""
 
 from typing import TYPE_CHECKING
 
@@ -10,12 +10,12 @@ from vadam_paper.experiments.results import Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROADS = {"with square root": COLOURS["Vadam"], "without square root": COLOURS["VOGN"]}
+PATH_COLOURS = {"with square root": COLOURS["Vadam"], "without square root": COLOURS["VOGN"]}
 
 CAPTIONS = {
     "theory": (
         "Left: the mean of ĝ² over all minibatches, divided by the Gauss-Newton diagonal, falls with the minibatch"
-        " size as Theorem 1 says. Right: with and without the square root the mean takes different roads to one "
+        " size as Theorem 1 says. Right: with and without the square root the mean takes different paths to one "
         "fixed point."
     ),
 }
@@ -38,11 +38,11 @@ def figures(results: Results) -> "dict[str, Figure]":
         left.plot([], [], ".", color=COLOURS["Vadam"], label="all minibatches, each coordinate")
         left.set(xlabel="minibatch size M", ylabel="E[ĝ²] / GGN", title="The gradient magnitude’s bias")
         left.legend(fontsize=8)
-        for name, colour in ROADS.items():
-            road = run["fixed-points"]["runs"][name]
-            right.plot(*np.asarray(road["first_mean_and_stddev"]).T, color=colour, label=name)
-            right.plot(road["mean"][0], road["stddev"][0], "o", color=INK, markersize=5, zorder=3)
-        right.set(xlabel="μ₁", ylabel="σ₁", title="Two roads, one fixed point")
+        for name, colour in PATH_COLOURS.items():
+            path = run["fixed-points"]["runs"][name]
+            right.plot(*np.asarray(path["first_mean_and_stddev"]).T, color=colour, label=name)
+            right.plot(path["mean"][0], path["stddev"][0], "o", color=INK, markersize=5, zorder=3)
+        right.set(xlabel="μ₁", ylabel="σ₁", title="Two paths, one fixed point")
         right.legend(fontsize=8)
         for axes in (left, right):
             axes.grid()

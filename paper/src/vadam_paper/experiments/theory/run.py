@@ -1,4 +1,4 @@
-"""One cell for each part of the theory."""
+"""Run one cell for each part of the theory."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The theory in numbers."""
+"""The numbers of the theory checks."""
 
 from vadam_paper.experiments.results import Results
 from vadam_paper.experiments.tables import Table

@@ -1,4 +1,4 @@
-"""Theorem 1 by enumeration: E[ĝ²] over all minibatches of size M is w h + (1 − w) g², w = (N − M)/(M(N − 1))."""
+"""Check Theorem 1 by enumeration: E[ĝ²] over all minibatches of size M is w h + (1 − w) g², w = (N − M)/(M(N − 1))."""
 
 from itertools import combinations
 from typing import Any
@@ -11,7 +11,7 @@ from vadam_paper.experiments.theory.config import Config
 
 
 def check(config: Config) -> dict[str, Any]:
-    """Per minibatch size: w, the enumerated mean of ĝ², what the theorem says, and the bias relative to the GGN."""
+    """Return, per minibatch size, w, the enumerated mean of ĝ², its error, and the bias relative to the GGN."""
     gradients = example_gradients(config)
     N = len(gradients)
     g, h = gradients.mean(0), (gradients**2).mean(0)
@@ -20,7 +20,7 @@ def check(config: Config) -> dict[str, Any]:
 
 
 def example_gradients(config: Config) -> Tensor:
-    """∇f_i [N, D] of a logistic regression at a random θ."""
+    """Return ∇f_i [N, D] of a logistic regression at a random θ."""
     random = generator(config.seed, "theorem-1")
     X = torch.randn(config.num_data, config.dimension, generator=random, dtype=torch.float64)
     y = (torch.rand(config.num_data, generator=random, dtype=torch.float64) < 0.7).double()
