@@ -27,14 +27,8 @@ from torch import Tensor, nn
 
 import vadam
 from benchmarks.timing import commit, machine
-from vadam.ensemble import BBVI, MLP, VOGN, Member, Method, Vadam, train
-from vadam.ensemble import step as steps
-from vadam.ensemble.chunk import _constants, _first_weights
-from vadam.ensemble.engine import choose
-from vadam.ensemble.layout import shapes_of
-from vadam.ensemble.minibatches import Rows, minibatches
-from vadam.ensemble.noise import Stream
-from vadam.ensemble.train import FLOATS_A_CHUNK
+from vadam.ensemble import MLP, Member, Method, Settings, Trainer, train
+from vadam.ensemble.training import FLOATS_A_CHUNK
 
 TAU, LAM, BETAS = 10.0, 5.0, (0.9, 0.99)
 SMALL, LARGE = "13-50-1, M=32, S=10", "16-50-1, M=128, S=5"
@@ -42,6 +36,7 @@ SETTINGS = {SMALL: (13, 32, 10), LARGE: (16, 128, 5)}
 ROWS = {32: 364, 128: 1151}  # of the smallest sets that the paper trains with minibatches of that size
 BARS = {SMALL: 40, LARGE: 20}
 STEPS_A_ROUND = 10
+CLASS = {"vadam": "Vadam", "vogn": "VOGN", "bbvi": "BBVI"}
 Run = Callable[[], None]
 
 
@@ -118,23 +113,22 @@ def looped(D: int, M: int, S: int, make: Callable[[list[nn.Parameter], int, int]
     return run
 
 
+def method(name: str, samples: int) -> Method:
+    """Return the method of a rule at the learning rate of the paper's experiments."""
+    return Method(name, lr=0.01, samples=samples)
+
+
 def stacked(D: int, M: int, method: Method, E: int, *, width: int = 50, compiled: bool = True) -> Run:
     """E networks as a stack; the function runs a few steps of all of them."""
     x, y = data(D, M)
     members = [Member(x, y, seed=e, prior_precision=LAM, noise_precision=TAU) for e in range(E)]
-    network = MLP(D, width, 1)
-    rows = Rows(x.repeat(E, 1), y.repeat(E)[:, None], [len(x)] * E)
-    constants = _constants(members, torch.float32)
-    state = steps.start(method, _first_weights(network, members, torch.float32), constants)
-    step = steps.make(method, choose("bmm", network, "gaussian"), shapes_of(network), M, compiled=compiled)
-    batches = minibatches(
-        rows, steps=[10**6] * E, seeds=list(range(E)), lr=[0.01] * E, batch_size=M, schedule=None, stream=Stream.WEIGHTS
-    )
+    settings = Settings(MLP(D, width, 1), method, epochs=10**6, batch_size=M, standardise=False, compiled=compiled)
+    trainer = Trainer(members, settings)
+    batches = trainer.batches()
 
     def run() -> None:
-        nonlocal state
         for _ in range(STEPS_A_ROUND):
-            state = step(state, next(batches), constants)
+            trainer.step(next(batches))
 
     return run
 
@@ -160,8 +154,8 @@ def against_loops(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
         runs = {
             "authors' loop": (looped(D, M, S, authors), 1),
             "vadam.Vadam, looped": (looped(D, M, S, ours), 1),
-            f"stack of {E}, not compiled": (stacked(D, M, Vadam(0.01, BETAS, S), E, compiled=False), E),
-            f"stack of {E}": (stacked(D, M, Vadam(0.01, BETAS, S), E), E),
+            f"stack of {E}, not compiled": (stacked(D, M, method("vadam", S), E, compiled=False), E),
+            f"stack of {E}": (stacked(D, M, method("vadam", S), E), E),
         }
         times = microseconds(runs, repeats)
         base = times["authors' loop"]
@@ -181,13 +175,10 @@ def against_loops(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
 def growth(repeats: int) -> dict[str, dict[str, float]]:
     D, M, S = SETTINGS[SMALL]
     tables: dict[str, dict[str, tuple[Run, int]]] = {
-        "members": {str(E): (stacked(D, M, Vadam(samples=S), E), E) for E in (2, 5, 10, 20, 40, 80)},
-        "samples": {str(S): (stacked(D, M, Vadam(samples=S), 20), 20) for S in (1, 2, 5, 10, 20)},
-        "hidden units": {str(H): (stacked(D, M, Vadam(samples=S), 10, width=H), 10) for H in (25, 50, 100, 200)},
-        "method": {
-            type(method).__name__: (stacked(D, M, method, 20), 20)
-            for method in (Vadam(samples=S), VOGN(samples=S), BBVI(samples=S))
-        },
+        "members": {str(E): (stacked(D, M, method("vadam", S), E), E) for E in (2, 5, 10, 20, 40, 80)},
+        "samples": {str(S): (stacked(D, M, method("vadam", S), 20), 20) for S in (1, 2, 5, 10, 20)},
+        "hidden units": {str(H): (stacked(D, M, method("vadam", S), 10, width=H), 10) for H in (25, 50, 100, 200)},
+        "method": {CLASS[name]: (stacked(D, M, method(name, S), 20), 20) for name in CLASS},
     }
     results = {}
     for what, runs in tables.items():
@@ -212,7 +203,7 @@ def report_peak(E: int) -> None:
         x, y = (value.numpy() for value in data(13, 32))
         rows = np.arange(len(x))
         members = [Member(x, y, train=rows[:300], test=rows[300:], seed=e, noise_precision=TAU) for e in range(E)]
-        train(members, MLP(13, 50, 1), Vadam(lr=0.01, samples=10), epochs=1, keep=False, compiled=False)
+        train(members, MLP(13, 50, 1), method("vadam", 10), epochs=1, keep=False, compiled=False)
     status = Path("/proc/self/status").read_text()
     print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
 

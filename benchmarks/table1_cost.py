@@ -14,8 +14,7 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,9 @@ import torch
 
 from benchmarks.ensemble import STEPS_A_ROUND, authors, looped
 from benchmarks.timing import write
-from vadam.ensemble import chunk, train
-from vadam.ensemble.suggest import next_point, random_point
+from vadam.ensemble import Settings, Trainer
+from vadam.ensemble.scores import scores
+from vadam.tuning.suggest import next_point, random_point
 from vadam_paper import data
 from vadam_paper.experiments.uci import methods
 from vadam_paper.experiments.uci.config import SETS, Config, preset
@@ -34,47 +34,20 @@ from vadam_paper.experiments.uci.split_networks import final_members, folds
 
 SPLITS = 4  # with five folds a stack of twenty
 CONFIG: Config = replace(preset("paper", "authors"), splits=SPLITS)
-PARTS = ("first weights", "standardising", "minibatches", "steps", "scores")
+PARTS = ("setting up", "minibatches", "steps", "scores")
 
 
 class Stopwatch:
     def __init__(self) -> None:
         self.seconds = dict.fromkeys(PARTS, 0.0)
 
-    def of(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def timed(*args: Any, **kwargs: Any) -> Any:
-            start = time.process_time()
-            try:
-                return function(*args, **kwargs)
-            finally:
-                self.seconds[part] += time.process_time() - start
-
-        return timed
-
-
-@contextmanager
-def stopwatch() -> Iterator[Stopwatch]:
-    """Times the parts of ``train_chunk`` by standing in for the functions that it calls."""
-    watch = Stopwatch()
-    originals = {name: getattr(chunk, name) for name in ("_first_weights", "_prepare", "minibatches", "scores")}
-    make = chunk.steps.make
-
-    def timed_minibatches(*args: Any, **kwargs: Any) -> Iterator[Any]:
-        batches = originals["minibatches"](*args, **kwargs)
-        take = watch.of("minibatches", lambda: next(batches, None))
-        yield from iter(take, None)
-
-    try:
-        chunk._first_weights = watch.of("first weights", originals["_first_weights"])
-        chunk._prepare = watch.of("standardising", originals["_prepare"])
-        chunk.minibatches = timed_minibatches
-        chunk.scores = watch.of("scores", originals["scores"])
-        chunk.steps.make = lambda *args, **kwargs: watch.of("steps", make(*args, **kwargs))
-        yield watch
-    finally:
-        for name, original in originals.items():
-            setattr(chunk, name, original)
-        chunk.steps.make = make
+    def time(self, part: str, function: Callable[..., Any], *args: Any) -> Any:
+        """Call a function and add its processor time to a part."""
+        start = time.process_time()
+        try:
+            return function(*args)
+        finally:
+            self.seconds[part] += time.process_time() - start
 
 
 def seconds_a_question() -> float:
@@ -92,13 +65,21 @@ def seconds_a_question() -> float:
 
 def stack_costs(name: str, method: str, epochs: int) -> dict[str, float]:
     """Seconds of a network, and of one of its steps, by part."""
-    setting = methods.setting(CONFIG, method, name) | {"epochs": epochs, "keep": False, "compiled": True}
+    setting = methods.setting(CONFIG, method, name)
+    size, samples = setting.pop("chunk"), setting.pop("evaluation_samples")
+    settings = Settings(**setting | {"epochs": epochs, "compiled": True})
     members = [fold for member in final_members(CONFIG, name, None) for fold in folds(CONFIG, member)]
-    train(members, **setting | {"epochs": 1})  # compiles
-    with stopwatch() as watch:
-        train(members, **setting)
-    steps = sum(epochs * -(-len(m.train) // setting["batch_size"]) for m in members)
-    once = {part: watch.seconds[part] / len(members) for part in ("first weights", "standardising", "scores")}
+    warm = Trainer(members[:size], settings)
+    warm.step(next(warm.batches()))  # compiles
+    watch = Stopwatch()
+    for first in range(0, len(members), size):
+        trainer = watch.time("setting up", Trainer, members[first : first + size], settings)
+        batches = trainer.batches()
+        while (batch := watch.time("minibatches", next, batches, None)) is not None:
+            watch.time("steps", trainer.step, batch)
+        watch.time("scores", scores, trainer.stack, trainer.tests, samples)
+    steps = sum(epochs * -(-len(m.train) // settings.batch_size) for m in members)
+    once = {part: watch.seconds[part] / len(members) for part in ("setting up", "scores")}
     return once | {part: watch.seconds[part] / steps for part in ("minibatches", "steps")}
 
 
@@ -119,7 +100,7 @@ def protocol(name: str, costs: dict[str, float], question: float, looped_step: f
     fold_rows = rows - rows // paper.folds
     trainings = paper.splits * paper.trials * paper.folds
     steps = paper.epochs * (trainings * -(-fold_rows // M) + paper.splits * -(-rows // M))
-    hours = {part: trainings * costs[part] / 3600 for part in ("first weights", "standardising", "scores")}
+    hours = {part: trainings * costs[part] / 3600 for part in ("setting up", "scores")}
     hours["scores"] *= 1 + paper.epochs / (paper.trials * paper.folds)  # the final runs are scored after every epoch
     hours |= {part: steps * costs[part] / 3600 for part in ("minibatches", "steps")}
     hours["questions"] = paper.splits * (paper.trials - paper.startup) * question / 3600

@@ -12,6 +12,7 @@ LAYERS = [
     {"cli"},
     {"demo", "public"},
     {"report", "estimators", "integrations"},
+    {"tuning"},
     {"ensemble", "optim", "exact", "baselines", "bound", "calibration"},
     {"prediction"},
     {"forward"},

@@ -29,11 +29,11 @@ def test_code_on_the_disk_is_that_of_a_width(monkeypatch: pytest.MonkeyPatch, ca
 
 PROGRAM = """
 import torch
-from vadam.ensemble import MLP, Member, Vadam, train
+from vadam.ensemble import MLP, Member, Method, train
 
 x = torch.linspace(-2, 2, 50).unsqueeze(1)
 members = [Member(x, x.sin(), noise_precision=10.0, seed=seed) for seed in range(5)]
-training = train(members, MLP(1, 13, 1), Vadam(lr=0.01, samples=3), epochs=2, batch_size=10, compiled=True)
+training = train(members, MLP(1, 13, 1), Method('vadam', lr=0.01, samples=3), epochs=2, batch_size=10, compiled=True)
 print(" ".join(f"{value:.3f}" for value in training.stack.mean["0.bias"].flatten()))
 """
 

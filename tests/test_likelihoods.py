@@ -5,7 +5,7 @@ import torch
 from torch import distributions
 from torch.nn import functional as F
 
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian, like_output
+from vadam.likelihoods import FORMULAS, Bernoulli, Categorical, Gaussian, like_output
 
 B = 7
 
@@ -89,3 +89,36 @@ def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+def log_prob(likelihood, output, y, tau):
+    return FORMULAS[likelihood].log_density(output, y, tau).sum(-1)
+
+
+@pytest.mark.parametrize("likelihood", FORMULAS)
+def test_residual_is_the_derivative(likelihood):
+    torch.manual_seed(0)
+    outputs = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
+    y = F.one_hot(torch.randint(2, (3, 4)), 2).double()
+    tau = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)[:, None, None]
+    formulas = FORMULAS[likelihood]
+    (expected,) = torch.autograd.grad(-formulas.log_density(outputs, y, tau).sum(), outputs)
+    torch.testing.assert_close(formulas.residual(outputs, y, tau), expected)
+
+
+def test_formulas_are_those_of_torch():
+    torch.manual_seed(0)
+    f = torch.randn(6, 3, dtype=torch.float64)
+    y, c, tau = torch.randn(6, 3, dtype=torch.float64), torch.randint(3, (6,)), torch.tensor(2.5, dtype=torch.float64)
+    normal = torch.distributions.Normal(f, tau**-0.5).log_prob(y).sum(-1)
+    torch.testing.assert_close(log_prob("gaussian", f, y, tau), normal)
+    coin = torch.distributions.Bernoulli(logits=f).log_prob((y > 0).double()).sum(-1)
+    torch.testing.assert_close(log_prob("bernoulli", f, (y > 0).double(), tau), coin)
+    classes = torch.distributions.Categorical(logits=f).log_prob(c)
+    torch.testing.assert_close(log_prob("categorical", f, F.one_hot(c, 3).double(), tau), classes)
+
+
+def test_extreme_logits_of_a_stack_stay_finite():
+    f = torch.tensor([[1e4], [-1e4]], dtype=torch.float64)
+    y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
+    assert log_prob("bernoulli", f, y, torch.ones(())).tolist() == [-1e4, -1e4]

@@ -13,6 +13,9 @@ first axis counts the examples; log-probabilities are summed over all others, e.
 
 Likelihoods of numbers also have the ``mean``, ``std`` and ``cdf`` of a target given the outputs, and ``sample`` targets.
 Likelihoods of classes have ``class_log_probs``.
+
+``log_density`` and ``residual`` are the formulas behind them, for outputs of any shape and one-hot classes: a stack of networks
+computes its gradients by them without autograd.
 """
 
 from __future__ import annotations
@@ -54,6 +57,18 @@ class NumberLikelihood(Likelihood, Protocol):
         """Draw one y given f."""
 
 
+class Formulas(Protocol):
+    """The formulas of a likelihood, for outputs [..., O] and targets that broadcast against them; classes are one-hot."""
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return terms [..., O] whose sum over the last axis is log p(y | f)."""
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return −∂ log p(y | f)/∂f, [..., O]."""
+
+
 @dataclass(frozen=True, eq=False)
 class Gaussian:
     """The regression likelihood log N(y | f, 1/noise_precision).
@@ -71,9 +86,7 @@ class Gaussian:
         _check_positive("noise_precision", self.noise_precision, "1/variance of the noise is positive")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        tau = _like(self.noise_precision, output)
-        log_p = 0.5 * (tau.log() - math.log(2 * math.pi) - tau * (like_output(y, output) - output) ** 2)
-        return _per_example(log_p)
+        return _per_example(self.log_density(output, like_output(y, output), _like(self.noise_precision, output)))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -89,6 +102,17 @@ class Gaussian:
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return output + self.std(output) * _randn_like(output, generator)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return log N(y | f, 1/τ) of every output."""
+        tau = noise_precision
+        return 0.5 * (tau.log() - math.log(2 * math.pi) - tau * (y - output) ** 2)
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return τ (f − y)."""
+        return noise_precision * (output - y)
 
 
 @dataclass(frozen=True)
@@ -241,8 +265,7 @@ class Bernoulli:
     """The likelihood of two classes with one logit: y log p + (1 − y) log(1 − p). Labels are 0 and 1."""
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        y = like_output(y, output).to(output.dtype)
-        return _per_example(-F.binary_cross_entropy_with_logits(output, y, reduction="none"))
+        return _per_example(self.log_density(output, like_output(y, output).to(output.dtype)))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -250,6 +273,16 @@ class Bernoulli:
     def class_log_probs(self, output: Tensor) -> Tensor:
         """Return log P(y = 0) and log P(y = 1) on a new last axis."""
         return torch.stack([F.logsigmoid(-output), F.logsigmoid(output)], dim=-1)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return y log p + (1 − y) log(1 − p) of every output; there is no noise precision."""
+        return -F.binary_cross_entropy_with_logits(output, y.expand_as(output), reduction="none")
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return p − y."""
+        return torch.sigmoid(output) - y
 
 
 @dataclass(frozen=True)
@@ -271,6 +304,19 @@ class Categorical:
     def class_log_probs(self, output: Tensor) -> Tensor:
         """Return the log-probabilities of all classes on the last axis."""
         return output.log_softmax(-1)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return yₖ log pₖ for one-hot y; there is no noise precision."""
+        return y * output.log_softmax(-1)
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return p − y for one-hot y."""
+        return output.softmax(-1) - y
+
+
+FORMULAS: dict[str, Formulas] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
 
 
 def like_output(y: Tensor, output: Tensor) -> Tensor:

@@ -10,19 +10,21 @@ import numpy as np
 import torch
 
 from vadam import rules
-from vadam.ensemble import BBVI, IVON, MAP, VOGN, MCDropout, VadaGrad, Vadam, Vprop, noise
+from vadam.ensemble import Method, noise
 from vadam.ensemble.minibatches import Order
 
 METHODS = [
-    Vadam(lr=0.02, betas=(0.8, 0.95), samples=3),
-    Vadam(lr=0.02, betas=(0.8, 0.95), samples=2, tau=0.7, init_precision=30.0),
-    Vprop(lr=0.02, beta=0.95, samples=3),
-    VOGN(lr=0.02, beta=0.95, samples=3, damping=0.01),
-    VadaGrad(lr=0.02, beta=0.5, samples=2, init_precision=100.0),
-    BBVI(lr=0.02, betas=(0.8, 0.95), samples=3, init_precision=10.0),
-    IVON(lr=0.02, betas=(0.8, 0.95), samples=3, hess_init=0.5, clip_radius=1.0),
-    MAP(lr=0.02, betas=(0.8, 0.95)),
-    MCDropout(lr=0.02, betas=(0.8, 0.95), samples=2),
+    Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=3),
+    Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, tau=0.7, init_precision=30.0),
+    Method("vprop", lr=0.02, beta=0.95, samples=3),
+    Method("vogn", lr=0.02, beta=0.95, samples=3, damping=0.01),
+    Method("vogn", lr=0.02, beta=0.95, samples=2, momentum=0.5, augmentation=2.0),
+    Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, sampling_precision=7.0),
+    Method("vadagrad", lr=0.02, beta=0.5, samples=2, init_precision=100.0),
+    Method("bbvi", lr=0.02, betas=(0.8, 0.95), samples=3, init_precision=10.0),
+    Method("ivon", lr=0.02, betas=(0.8, 0.95), samples=3, hess_init=0.5, clip_radius=1.0),
+    Method("adam", lr=0.02, betas=(0.8, 0.95)),
+    Method("adam", lr=0.02, betas=(0.8, 0.95), samples=2, drops_out=True),
 ]
 
 
@@ -45,19 +47,19 @@ def train_alone(member, network, method, *, likelihood, epochs, batch_size, sche
     params = dict(net.named_parameters())
     P = sum(p.numel() for p in params.values())
     x, y = (torch.as_tensor(np.asarray(v)[member.train]).double() for v in (member.x, member.y))
-    N = member.num_data or len(x)
+    N = member.num_data or method.settings.get("num_data", len(x))
     lam, tau, S = member.prior_precision, member.noise_precision, method.samples
     steps = (member.epochs or epochs) * math.ceil(len(x) / batch_size)
     order, sizes = Order(len(x), batch_size, steps, member.seed).take(steps)
     rule = Rule(method, params, N, lam)
-    stream = noise.Stream.DROPOUT if isinstance(method, MCDropout) else noise.Stream.WEIGHTS
+    stream = noise.Stream.DROPOUT if method.drops_out else noise.Stream.WEIGHTS
     for t in range(steps):
         rows = order[t][: sizes[t]]
         key = noise.keys([member.seed], [t], stream)[0]
-        alpha = (member.lr or method.lr) * (schedule(t, steps) if schedule else 1.0)
+        alpha = (member.lr or method.settings["lr"]) * (schedule(t, steps) if schedule else 1.0)
         flat = noise.normals(key, S * P, torch.float64)[0]
         mean = {name: p.detach().clone() for name, p in params.items()}
-        sigma = rule.stddev()
+        sigma = rule.stddev(extra=method.settings.get("sampling_precision", 0.0))
         g = {name: [] for name in params}
         h = {name: [] for name in params}
         for s in range(S):
@@ -79,14 +81,14 @@ def train_alone(member, network, method, *, likelihood, epochs, batch_size, sche
             grads = torch.autograd.grad(sum(losses) / len(rows), list(params.values()), retain_graph=True)
             for name, grad in zip(params, grads, strict=True):
                 g[name].append(grad)
-            if isinstance(method, VOGN):
+            if method.name == "vogn":
                 singles = [torch.autograd.grad(loss, list(params.values()), retain_graph=True) for loss in losses]
                 for j, name in enumerate(params):
                     h[name].append(sum(single[j] ** 2 for single in singles) / len(rows))
             for name in params:
-                if isinstance(method, (BBVI, IVON)):
+                if method.name in ("bbvi", "ivon"):
                     h[name].append(g[name][-1] * epsilon[name] / sigma[name])
-                elif not isinstance(method, VOGN):
+                elif method.name != "vogn":
                     h[name].append(g[name][-1] ** 2)
         for name, mu in mean.items():
             params[name].data = mu
@@ -98,43 +100,45 @@ class Rule:
     """The rule on each tensor, or torch's own Adam for the methods that are Adam."""
 
     def __init__(self, method, params, N, lam):
-        self.method, self.params, self.N, self.lam = method, params, N, lam
-        self.drops_out = isinstance(method, MCDropout)
-        if isinstance(method, MAP):
-            self.adam = torch.optim.Adam(
-                params.values(), lr=1.0, betas=method.betas, eps=method.eps, weight_decay=lam / N
-            )
+        self.name, self.params, self.N, self.lam = method.name, params, N, lam
+        self.settings = v = method.settings
+        self.drops_out = method.drops_out
+        if self.name == "adam":
+            self.adam = torch.optim.Adam(params.values(), lr=1.0, betas=v["betas"], eps=v["eps"], weight_decay=lam / N)
             return
-        self.module = getattr(rules, type(method).__name__.lower())
-        self.scale = {"N": method.num_data} if isinstance(method, VadaGrad) else {"N": N, "lam": lam}
-        start = method.hess_init * N + lam if isinstance(method, IVON) else method.init_precision
+        self.module = rules.natural_momentum if v.get("momentum") else getattr(rules, self.name)
+        N = N * v.get("augmentation", 1.0)
+        self.scale = {"N": N} if self.name == "vadagrad" else {"N": N, "lam": lam}
+        start = v["hess_init"] * N + lam if self.name == "ivon" else v["init_precision"]
         start = lam if start is None else start
         self.states = {n: self.module.init(p.detach(), init_precision=start, **self.scale) for n, p in params.items()}
 
-    def stddev(self):
-        if isinstance(self.method, MAP):
+    def stddev(self, extra=0.0):
+        """Return the standard deviations, with ``extra`` added to the precision."""
+        if self.name == "adam":
             return None
-        tau = {"tau": self.method.tau} if hasattr(self.method, "tau") else {}
-        return {n: self.module.precision(s, **self.scale, **tau) ** -0.5 for n, s in self.states.items()}
+        tau = {"tau": self.settings["tau"]} if "tau" in self.settings else {}
+        return {n: (self.module.precision(s, **self.scale, **tau) + extra) ** -0.5 for n, s in self.states.items()}
 
     def update(self, g, h, alpha):
-        m = self.method
-        if isinstance(m, MAP):
+        v = self.settings
+        if self.name == "adam":
             self.adam.param_groups[0]["lr"] = alpha
             for name, p in self.params.items():
                 p.grad = g[name]
             self.adam.step()
             return
+        momentum = {"gamma": v["momentum"]} if v.get("momentum") else {}
         rule_args = {
-            Vadam: lambda: {"gamma1": m.betas[0], "gamma2": m.betas[1], "tau": m.tau},
-            Vprop: lambda: {"beta": 1 - m.beta, "tau": m.tau},
-            VOGN: lambda: {"beta": 1 - m.beta, "tau": m.tau, "damping": m.damping},
-            VadaGrad: lambda: {"beta": m.beta},
-            BBVI: lambda: {"gamma1": m.betas[0], "gamma2": m.betas[1], "eps": m.eps},
-            IVON: lambda: {"beta1": m.betas[0], "beta2": m.betas[1], "xi": m.clip_radius},
-        }[type(m)]()
-        if isinstance(m, IVON):
-            alpha = alpha * (m.hess_init + self.lam / self.N)
+            "vadam": lambda: {"gamma1": v["betas"][0], "gamma2": v["betas"][1], "tau": v["tau"]},
+            "vprop": lambda: {"beta": 1 - v["beta"], "tau": v["tau"]},
+            "vogn": lambda: {"beta": 1 - v["beta"], "tau": v["tau"], "damping": v["damping"], **momentum},
+            "vadagrad": lambda: {"beta": v["beta"]},
+            "bbvi": lambda: {"gamma1": v["betas"][0], "gamma2": v["betas"][1], "eps": v["eps"]},
+            "ivon": lambda: {"beta1": v["betas"][0], "beta2": v["betas"][1], "xi": v["clip_radius"]},
+        }[self.name]()
+        if self.name == "ivon":
+            alpha = alpha * (v["hess_init"] + self.lam / self.N)
         for name, p in self.params.items():
             state = self.module.update(self.states[name], g[name], h[name], alpha=alpha, **self.scale, **rule_args)
             self.states[name] = state

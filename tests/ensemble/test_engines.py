@@ -7,8 +7,8 @@ from torch import nn
 from vadam.ensemble import MLP
 from vadam.ensemble.bmm import BatchedMLP
 from vadam.ensemble.engine import Examples, choose
-from vadam.ensemble.losses import LOSSES
 from vadam.ensemble.mlp import layers_of
+from vadam.likelihoods import FORMULAS
 
 E, S, M = 3, 2, 5
 
@@ -33,7 +33,7 @@ def setting(network, likelihood, dropout):
 
 
 @pytest.mark.parametrize("dropout", [False, True], ids=["", "dropout"])
-@pytest.mark.parametrize("likelihood", LOSSES)
+@pytest.mark.parametrize("likelihood", FORMULAS)
 @pytest.mark.parametrize("sizes", [(4, 3), (4, 1), (4, 6, 1), (4, 6, 3), (4, 6, 5, 2), (4, 1, 1), (1, 3, 1)], ids=str)
 def test_engines_agree(sizes, likelihood, dropout):
     network = MLP(*sizes, activation="tanh" if len(sizes) == 4 else "relu")
@@ -47,35 +47,6 @@ def test_engines_agree(sizes, likelihood, dropout):
         assert engine.gradients(theta, examples, squares=False)[1] == {}
         outputs = engine.outputs(theta, examples.x, examples.keep)
         torch.testing.assert_close(outputs, loop.outputs(theta, examples.x, examples.keep), rtol=1e-12, atol=1e-12)
-
-
-@pytest.mark.parametrize("likelihood", LOSSES)
-def test_residual_is_the_derivative(likelihood):
-    torch.manual_seed(0)
-    outputs = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
-    y = nn.functional.one_hot(torch.randint(2, (3, 4)), 2).double()
-    tau = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)[:, None, None]
-    loss = LOSSES[likelihood]
-    (expected,) = torch.autograd.grad(-loss.log_prob(outputs, y, tau).sum(), outputs)
-    torch.testing.assert_close(loss.residual(outputs, y, tau), expected)
-
-
-def test_log_probabilities_are_those_of_torch():
-    torch.manual_seed(0)
-    f = torch.randn(6, 3, dtype=torch.float64)
-    y, c, tau = torch.randn(6, 3, dtype=torch.float64), torch.randint(3, (6,)), torch.tensor(2.5, dtype=torch.float64)
-    normal = torch.distributions.Normal(f, tau**-0.5).log_prob(y).sum(-1)
-    torch.testing.assert_close(LOSSES["gaussian"].log_prob(f, y, tau), normal)
-    coin = torch.distributions.Bernoulli(logits=f).log_prob((y > 0).double()).sum(-1)
-    torch.testing.assert_close(LOSSES["bernoulli"].log_prob(f, (y > 0).double(), tau), coin)
-    classes = torch.distributions.Categorical(logits=f).log_prob(c)
-    torch.testing.assert_close(LOSSES["categorical"].log_prob(f, nn.functional.one_hot(c, 3).double(), tau), classes)
-
-
-def test_extreme_logits_stay_finite():
-    f = torch.tensor([[1e4], [-1e4]], dtype=torch.float64)
-    y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
-    assert LOSSES["bernoulli"].log_prob(f, y, torch.ones(())).tolist() == [-1e4, -1e4]
 
 
 def test_perceptrons_are_recognised():

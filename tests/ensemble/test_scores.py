@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from vadam.ensemble import MAP, MLP, MCDropout, Member, Vadam, noise, train
+from vadam.ensemble import MLP, Member, Method, noise, train
 from vadam.ensemble.scores import scores
 
 
@@ -19,7 +19,7 @@ def trained(likelihood="gaussian", outputs=1, method=None, **setting):
         Member(x, y, train=np.arange(40), test=np.arange(40, 60 - e), seed=e, noise_precision=8.0, dropout=0.1)
         for e in range(2)
     ]
-    method = method or Vadam(lr=0.05, betas=(0.9, 0.99), samples=2)
+    method = method or Method("vadam", lr=0.05, betas=(0.9, 0.99), samples=2)
     training = train(members, MLP(2, 6, outputs), method, likelihood=likelihood, epochs=60, batch_size=8, **setting)
     return training, members
 
@@ -33,7 +33,11 @@ def outputs_of(training, members, e, samples):
     return f * stack.scaling.y_std[0] + stack.scaling.y_mean[0]
 
 
-@pytest.mark.parametrize("method", [None, MAP(lr=0.05), MCDropout(lr=0.05)], ids=["Vadam", "MAP", "MCDropout"])
+@pytest.mark.parametrize(
+    "method",
+    [None, Method("adam", lr=0.05), Method("adam", lr=0.05, drops_out=True)],
+    ids=["Vadam", "MAP", "MCDropout"],
+)
 def test_regression(method):
     training, members = trained(method=method)
     for e, member in enumerate(members):
@@ -84,7 +88,7 @@ def test_outputs_follow_the_posterior():
     rng = np.random.default_rng(0)
     x = rng.normal(size=(50, 2))
     y = x @ [1.0, 2.0] + 5
-    stack = train([Member(x, y, noise_precision=10.0)], MLP(2, 1), Vadam(lr=0.05, samples=4), epochs=30).stack
+    stack = train([Member(x, y, noise_precision=10.0)], MLP(2, 1), Method("vadam", lr=0.05, samples=4), epochs=30).stack
     post, S = stack.posterior(0), 4000
     f = stack.outputs(x[:5], samples=S)[0, :, :, 0].double()
     X = (torch.as_tensor(x[:5]) - stack.scaling.x_mean[0]) / stack.scaling.x_std[0]
@@ -97,18 +101,18 @@ def test_outputs_follow_the_posterior():
 
 
 def test_posterior_of_points_and_of_no_prior():
-    from vadam.ensemble import VadaGrad
-
-    point = trained(method=MAP(lr=0.05))[0].stack.posterior(1)
+    point = trained(method=Method("adam", lr=0.05))[0].stack.posterior(1)
     assert point.mean == {}
     assert set(point.point) == {"0.weight", "0.bias", "2.weight", "2.bias"}
-    assert trained(method=VadaGrad(samples=2))[0].stack.posterior(0).prior_precision is None
+    assert (
+        trained(method=Method("vadagrad", samples=2, init_precision=1e4))[0].stack.posterior(0).prior_precision is None
+    )
     assert float(trained()[0].stack.posterior(0).prior_precision["0.bias"]) == 1.0
 
 
 def test_dropout_predictions_vary_with_the_example():
     """Masks are drawn for each example apart: two equal rows get different outputs in the same sample."""
-    stack = trained(method=MCDropout(lr=0.05))[0].stack
+    stack = trained(method=Method("adam", lr=0.05, drops_out=True))[0].stack
     f = stack.outputs(np.array([[5.0, 5.0], [5.0, 5.0]]), samples=50)[0, :, :, 0]
     assert not torch.equal(f[:, 0], f[:, 1])
     assert abs(f[:, 0].mean() - f[:, 1].mean()) < f.std()

@@ -9,10 +9,10 @@ import torch
 from torch import nn
 
 from ensemble.reference import METHODS, train_alone
-from vadam.ensemble import MAP, MLP, MCDropout, Member, Vadam, train
-from vadam.ensemble.methods import VOGN
+from vadam.ensemble import MLP, Member, Method, Settings, Trainer, train
+from vadam.ensemble.minibatches import Order
 
-IDS = [f"{type(m).__name__}-S{m.samples}" for m in METHODS]
+IDS = [f"{m.name}-S{m.samples}" for m in METHODS]
 
 
 def problem(likelihood="gaussian", n=23, D=3):
@@ -148,7 +148,7 @@ def test_goes_on_where_nothing_can_be_compiled(monkeypatch):
         return run
 
     monkeypatch.setattr(torch, "compile", broken)
-    method = Vadam(lr=0.0123, samples=2)  # a method of its own: compiled steps are kept by method
+    method = Method("vadam", lr=0.0123, samples=2)  # a method of its own: compiled steps are kept by method
     with pytest.warns(UserWarning, match="cannot be compiled here.*no C.. compiler"):
         slow = train(some_members(), MLP(3, 5, 1), method, epochs=1, compiled=True)
     assert not slow.diverged.any()
@@ -158,30 +158,20 @@ def test_small_last_minibatch_is_averaged_over_its_own_size():
     """11 rows in minibatches of 8: with frozen weights the two steps of Adam see the mean gradients of 8 and of 3 rows."""
     x, y = problem(n=11)
     member = Member(x, y, seed=1)
-    network = MLP(3, 1)
-    method = MAP(lr=1e-12, betas=(0.0, 0.0))  # m is then the last gradient itself
-    from vadam.ensemble import chunk, step
-    from vadam.ensemble.engine import choose
-    from vadam.ensemble.layout import shapes_of
-    from vadam.ensemble.minibatches import Order, Rows, minibatches
-    from vadam.ensemble.noise import Stream
-
-    rows = Rows(torch.as_tensor(x), torch.as_tensor(y)[:, None], [11])
-    constants = chunk._constants([member], torch.float64)
-    mean = chunk._first_weights(network, [member], torch.float64)
-    state = step.start(method, mean, constants)
-    run = step.make(method, choose("bmm", network, "gaussian"), shapes_of(network), 8, compiled=False)
-    batches = minibatches(rows, steps=[2], seeds=[1], lr=[1e-12], batch_size=8, schedule=None, stream=Stream.WEIGHTS)
+    method = Method("adam", lr=1e-12, betas=(0.0, 0.0))  # m is then the last gradient itself
+    settings = Settings(MLP(3, 1), method, epochs=1, batch_size=8, standardise=False, dtype=torch.float64)
+    trainer = Trainer([member], settings)
+    mean = trainer.state.mu
     W, b = mean[0, :3], mean[0, 3]
     order, sizes = Order(11, 8, 2, seed=1).take(2)
     assert sizes.tolist() == [8, 3]
     assert sorted([*order[0], *order[1][:3]]) == list(range(11))
-    for t, batch in enumerate(batches):
-        state = run(state, batch, constants)
+    for t, batch in enumerate(trainer.batches()):
+        trainer.step(batch)
         inputs, targets = torch.as_tensor(x[order[t][: sizes[t]]]), torch.as_tensor(y[order[t][: sizes[t]]])
         residual = inputs @ W + b - targets
         expected = torch.cat([(residual[:, None] * inputs).mean(0), residual.mean()[None]]) + mean[0] / 11
-        torch.testing.assert_close(state.m[0], expected, rtol=0, atol=1e-8)
+        torch.testing.assert_close(trainer.state.m[0], expected, rtol=0, atol=1e-8)
 
 
 def test_divergence_stays_alone():
@@ -198,7 +188,7 @@ def test_divergence_stays_alone():
 
 
 def test_first_weights_are_those_of_the_module():
-    stack = train(some_members(lr=1e-30), MLP(3, 5, 1), MAP(), epochs=1).stack
+    stack = train(some_members(lr=1e-30), MLP(3, 5, 1), Method("adam"), epochs=1).stack
     torch.manual_seed(7)
     for name, p in MLP(3, 5, 1).named_parameters():
         assert torch.equal(stack.mean[name][1], p)
@@ -206,7 +196,7 @@ def test_first_weights_are_those_of_the_module():
 
 def test_own_first_weights():
     init = {name: torch.full_like(p, 0.25) for name, p in MLP(3, 5, 1).named_parameters()}
-    stack = train(some_members(init=init, lr=1e-30), MLP(3, 5, 1), MAP(), epochs=1).stack
+    stack = train(some_members(init=init, lr=1e-30), MLP(3, 5, 1), Method("adam"), epochs=1).stack
     assert all((value == 0.25).all() for value in stack.mean.values())
 
 
@@ -236,13 +226,13 @@ def test_learns():
         for s in range(2)
     ]
     for method in (
-        Vadam(lr=0.02, betas=(0.9, 0.99), samples=4),
-        VOGN(lr=0.1, beta=0.99, samples=4, init_precision=1e3),
-        MCDropout(lr=0.02),
+        Method("vadam", lr=0.02, betas=(0.9, 0.99), samples=4),
+        Method("vogn", lr=0.1, beta=0.99, samples=4, init_precision=1e3),
+        Method("adam", lr=0.02, drops_out=True),
     ):
         training = train(members, MLP(2, 20, 1), method, epochs=60)
-        assert (training.scores["rmse"] < 0.35).all(), type(method).__name__
-        assert (training.scores["log_likelihood"] > -0.6).all(), type(method).__name__
+        assert (training.scores["rmse"] < 0.35).all(), method
+        assert (training.scores["log_likelihood"] > -0.6).all(), method
 
 
 def test_progress_is_reported():
@@ -264,9 +254,14 @@ def test_progress_is_reported():
         ({"likelihood": "poisson"}, "likelihood='poisson' is not valid"),
         ({"network": MLP(4, 5, 1)}, r"cannot take rows of shape \[3\]"),
         ({"network": MLP(3, 5, 2)}, "the network has 2 outputs"),
-        ({"method": Vadam(samples=0)}, "samples=0 is not valid"),
-        ({"method": Vadam(init_precision=1.0)}, r"init_precision=1.0 is below prior_precision=2.0 of member 0"),
-        ({"method": MCDropout(), "network": nn.Linear(3, 1)}, "masks the layers of a vadam.ensemble.MLP"),
+        (
+            {"method": Method("vadam", init_precision=1.0)},
+            r"member 0: init_precision must be at least prior_precision=2.0, got 1.0",
+        ),
+        (
+            {"method": Method("adam", drops_out=True), "network": nn.Linear(3, 1)},
+            "masks the layers of a vadam.ensemble.MLP",
+        ),
         ({"network": nn.Linear(3, 1), "engine": "bmm"}, "engine='bmm' is for perceptrons"),
     ],
 )
@@ -282,7 +277,9 @@ def test_wrong_arguments(change, message):
     [
         ({"train": [0, 99]}, r"train=\[0, 99\] of member 0 is not valid: give row numbers from 0 to 22"),
         ({"test": []}, "test=.* of member 0 is not valid"),
-        ({"prior_precision": -1.0}, "prior_precision=-1.0 of member 0"),
+        ({"prior_precision": -1.0}, r"member 0: prior_precision must be in \[0, inf\), got -1.0"),
+        ({"lr": -1.0}, r"member 0: lr must be in \[0, inf\), got -1.0"),
+        ({"num_data": 0}, r"member 0: num_data must be in \(0, inf\), got 0"),
         ({"noise_precision": 0.0}, "noise_precision=0.0 of member 0"),
         ({"noise_precision": math.nan}, "noise_precision=nan of member 0"),
         ({"dropout": 1.0}, "dropout=1.0 of member 0"),
@@ -311,12 +308,12 @@ def test_temperature_divides_data_and_prior():
     cold = Member(x, y, train=rows, test=others, prior_precision=2.0, temperature=0.1)
     same = Member(x, y, train=rows, test=others, prior_precision=20.0, num_data=300)
     warm = replace(cold, temperature=1.0)
-    stack = train([cold, same, warm], MLP(2, 4, 1), Vadam(init_precision=100.0), epochs=3, batch_size=8).stack
+    stack = train([cold, same, warm], MLP(2, 4, 1), Method("vadam", init_precision=100.0), epochs=3, batch_size=8).stack
     for name, precision in stack.precision.items():
         assert torch.equal(stack.mean[name][0], stack.mean[name][1])
         assert torch.equal(precision[0], precision[1])
         assert precision[2].mean() < precision[0].mean()
     with pytest.raises(ValueError, match=r"temperature=0\.0 of member 0 is not valid"):
-        train([replace(cold, temperature=0.0)], MLP(2, 4, 1), Vadam(), epochs=1)
-    with pytest.raises(ValueError, match=r"init_precision=10.0 is below prior_precision/temperature=20.0 of member 0"):
-        train([cold], MLP(2, 4, 1), Vadam(init_precision=10.0), epochs=1)
+        train([replace(cold, temperature=0.0)], MLP(2, 4, 1), Method("vadam"), epochs=1)
+    with pytest.raises(ValueError, match=r"member 0: init_precision must be at least prior_precision=20.0, got 10.0"):
+        train([cold], MLP(2, 4, 1), Method("vadam", init_precision=10.0), epochs=1)

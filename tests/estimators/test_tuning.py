@@ -7,10 +7,10 @@ import pytest
 from sklearn.base import clone
 
 from estimators.line import line
-from vadam.ensemble import Vadam
-from vadam.ensemble.calibration import noise_precision
+from vadam.ensemble import Method
 from vadam.estimators import VadamRegressor
-from vadam.estimators.family import FAMILY
+from vadam.estimators.family import optimizer_names
+from vadam.tuning import noise_precision
 
 
 def test_tuning_calibrates():
@@ -101,7 +101,7 @@ def test_a_loaded_model_is_refitted_with_what_was_found(tmp_path):
 
 @pytest.mark.parametrize(("start", "searched"), [(0.5, False), (50.0, False), (200.0, True), (None, True)])
 def test_the_search_stays_where_the_posterior_can_start(start, searched):
-    method = Vadam(lr=0.02, init_precision=start)
+    method = Method("vadam", lr=0.02, init_precision=start)
     model = VadamRegressor(optimizer=method, budget=11, folds=2, epochs=2, members=1, random_state=0).fit(*line(40))
     assert ("temperature" in model.tuned_.point) == searched
     for trial in model.tuned_.trials:
@@ -122,7 +122,7 @@ def test_folds_and_whole_are_trained_alike(monkeypatch):
     assert {len(member.train) for member in seen} == {880}
 
 
-@pytest.mark.parametrize("optimizer", FAMILY)
+@pytest.mark.parametrize("optimizer", optimizer_names())
 def test_every_optimizer_can_be_tuned(optimizer):
     X, y = line(40)
     model = VadamRegressor(optimizer=optimizer, budget=12, folds=2, epochs=3, members=1, random_state=0).fit(X, y)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from vadam import metrics
-from vadam.ensemble import MLP, VOGN, Vadam
+from vadam.ensemble import MLP, Method
 from vadam.gaussian import MeanFieldGaussian
 from vadam_paper.data import Split
 from vadam_paper.experiments.australian.config import preset
@@ -16,6 +16,7 @@ from vadam_paper.experiments.australian.curve import Curve
 from vadam_paper.experiments.australian.stack import Stack
 
 CONFIG = replace(preset("smoke", "authors"), hidden=6)
+METHOD = Method("vogn", lr=0.01, beta=0.9, samples=2)
 
 
 @pytest.fixture
@@ -23,14 +24,13 @@ def stack() -> Stack:
     rng = np.random.default_rng(0)
     X, y = torch.tensor(rng.normal(size=(40, 3))).float(), torch.tensor(rng.random(40) < 0.5).float()
     split = Split(np.arange(25), np.arange(25, 40))
-    stack = Stack(X, y, split, MLP(3, 6, 1), VOGN(lr=0.01, beta=0.9, samples=2), 5, CONFIG)
-    for batch in stack.minibatches(20):
-        stack.step(batch)
+    stack = Stack(X, y, split, MLP(3, 6, 1), METHOD, 5, CONFIG)
+    assert list(stack.train(0, 20)) == list(range(1, 21))
     return stack
 
 
 def test_log_losses_are_the_librarys(stack: Stack) -> None:
-    log_p = stack._log_prob(*stack.test, 7, 3)
+    log_p = stack.trainer.stack.log_prob(*stack.test_rows, 7, draw=3)
     joint, pointwise = stack.test_log_losses(7, 3)
     for e in range(CONFIG.seeds):
         assert -joint[e].item() * math.log(2) == pytest.approx(metrics.joint_log_likelihood(log_p[e]).item(), rel=1e-9)
@@ -38,28 +38,32 @@ def test_log_losses_are_the_librarys(stack: Stack) -> None:
 
 
 def test_nelbo_has_the_posteriors_kl(stack: Stack) -> None:
-    loss = -stack._log_prob(*stack.train, 100, 0).mean((1, 2))
+    posteriors = stack.trainer.stack
+    loss = -posteriors.log_prob(*stack.train_rows, 100).mean((1, 2))
+    mean, precision = ({n: v.flatten(1) for n, v in x.items()} for x in (posteriors.mean, posteriors.precision))
     for e in range(CONFIG.seeds):
-        q = MeanFieldGaussian({"w": stack.state.mu[e]}, {"w": stack._precision()[e]}, prior_precision={"w": 1.0})
+        mu, tau = (torch.cat([v[e] for v in x.values()]) for x in (mean, precision))
+        q = MeanFieldGaussian({"w": mu}, {"w": tau}, prior_precision={"w": 1.0})
         expected = loss[e].item() + q.kl().item() / 25
         assert stack.nelbo_per_datum()[e].item() == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_member_does_not_depend_on_the_others(stack: Stack) -> None:
-    X = torch.cat([stack.train[0], stack.test[0]])
-    y = torch.cat([stack.train[1], stack.test[1]])
+    X = torch.cat([stack.train_rows[0], stack.test_rows[0]])
+    y = torch.cat([stack.train_rows[1], stack.test_rows[1]])
     split = Split(np.arange(25), np.arange(25, 40))
-    alone = Stack(X, y, split, MLP(3, 6, 1), VOGN(lr=0.01, beta=0.9, samples=2), 5, replace(CONFIG, seeds=1))
-    for batch in alone.minibatches(20):
-        alone.step(batch)
-    torch.testing.assert_close(alone.state.mu[0], stack.state.mu[0], rtol=1e-5, atol=1e-6)
+    alone = Stack(X, y, split, MLP(3, 6, 1), METHOD, 5, replace(CONFIG, seeds=1))
+    assert len(list(alone.train(0, 20))) == 20
+    torch.testing.assert_close(alone.trainer.state.mu[0], stack.trainer.state.mu[0], rtol=1e-5, atol=1e-6)
 
 
 def test_q_starts_at_the_prior() -> None:
     X, y = torch.randn(10, 3), torch.ones(10)
     split = Split(np.arange(5), np.arange(5, 10))
-    stack = Stack(X, y, split, MLP(3, 6, 1), Vadam(lr=0.001), 5, CONFIG)
-    assert stack._precision().unique().tolist() == [1.0]
+    stack = Stack(X, y, split, MLP(3, 6, 1), Method("vadam", lr=0.001), 5, CONFIG)
+    precision = stack.trainer.stack.precision
+    assert precision is not None
+    assert {value for p in precision.values() for value in p.flatten().tolist()} == {1.0}
 
 
 def test_curve_numbers() -> None:

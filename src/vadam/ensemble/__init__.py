@@ -1,36 +1,30 @@
 """Many small networks trained as one batched computation: cross-validation and sweeps at a fraction of their price.
 
     members = [Member(x, y, train=rows, test=others, seed=i, prior_precision=lam, noise_precision=tau) for ...]
-    training = train(members, MLP(13, 50, 1), Vadam(lr=0.01, betas=(0.9, 0.99), samples=10), jobs=2)
+    training = train(members, MLP(13, 50, 1), Method("vadam", lr=0.01, betas=(0.9, 0.99), samples=10), jobs=2)
     training.scores["rmse"], training.scores["log_likelihood"], training.stack.posterior(0)
 
-``tune`` finds the members' hyper-parameters by Bayesian optimisation, many searches in lock step.
+``Trainer`` takes the steps one by one. ``vadam.tuning`` searches for the members' hyper-parameters.
 """
 
-from vadam.ensemble.chunk import Training
 from vadam.ensemble.members import Member, Scaling
-from vadam.ensemble.methods import BBVI, IVON, MAP, VOGN, MCDropout, Method, VadaGrad, Vadam, Vprop
+from vadam.ensemble.method import Method, rule_names
+from vadam.ensemble.minibatches import cosine
 from vadam.ensemble.mlp import MLP
 from vadam.ensemble.stack import Stack
-from vadam.ensemble.train import train
-from vadam.ensemble.tune import Tuned, tune
+from vadam.ensemble.trainer import Settings, Trainer
+from vadam.ensemble.training import Training, train
 
 __all__ = [
-    "BBVI",
-    "IVON",
-    "MAP",
     "MLP",
-    "VOGN",
-    "MCDropout",
     "Member",
     "Method",
     "Scaling",
+    "Settings",
     "Stack",
+    "Trainer",
     "Training",
-    "Tuned",
-    "VadaGrad",
-    "Vadam",
-    "Vprop",
+    "cosine",
+    "rule_names",
     "train",
-    "tune",
 ]

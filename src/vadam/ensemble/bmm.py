@@ -17,8 +17,8 @@ from torch import Tensor
 
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
-from vadam.ensemble.losses import LOSSES
 from vadam.ensemble.mlp import Layer
+from vadam.likelihoods import FORMULAS
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class BatchedMLP:
         x, y, weight, tau, keep = examples
         inputs, activations = self._forward(theta, x, keep)
         output = activations[-1].transpose(-1, -2)
-        residual = LOSSES[self.likelihood].residual(output, y[:, None], tau[:, None, None, None])
+        residual = FORMULAS[self.likelihood].residual(output, y[:, None], tau[:, None, None, None])
         delta = (residual * weight[:, None, :, None]).transpose(-1, -2)  # wᵢ δᵢ, [E, S, O, M]
         size = (weight > 0).sum(-1)[:, None, None, None]  # wᵢ δᵢ² = size (wᵢ δᵢ)²
         g: Weights = {}

@@ -11,8 +11,8 @@ from typing import NamedTuple, Protocol
 from torch import Tensor, nn
 
 from vadam.ensemble.layout import Weights
-from vadam.ensemble.losses import LOSSES
 from vadam.ensemble.mlp import MLP, layers_of
+from vadam.likelihoods import FORMULAS
 
 
 class Examples(NamedTuple):
@@ -38,8 +38,8 @@ class Engine(Protocol):
 def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
     from vadam.ensemble import bmm, loop, vmap
 
-    if likelihood not in LOSSES:
-        raise ValueError(f"likelihood={likelihood!r} is not valid: choose one of {', '.join(map(repr, LOSSES))}")
+    if likelihood not in FORMULAS:
+        raise ValueError(f"likelihood={likelihood!r} is not valid: choose one of {', '.join(map(repr, FORMULAS))}")
     layers = layers_of(network)
     if name == "auto":
         name = "bmm" if layers else "vmap"

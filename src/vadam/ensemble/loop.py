@@ -13,7 +13,7 @@ from torch.func import functional_call
 
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
-from vadam.ensemble.losses import LOSSES
+from vadam.likelihoods import FORMULAS
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +31,7 @@ class LoopedModule:
             for s in range(S):
                 theta_es = {name: value[e, s].detach().requires_grad_() for name, value in theta.items()}
                 keep = tuple(mask[e, s][real] for mask in examples.keep)
-                log_p = LOSSES[self.likelihood].log_prob(self._output(theta_es, x, keep), y, tau)
+                log_p = FORMULAS[self.likelihood].log_density(self._output(theta_es, x, keep), y, tau).sum(-1)
                 for name, value in _gradient(-(weight * log_p).sum(), theta_es).items():
                     g[name][e, s] = value
                 for i in range(len(log_p)) if squares else ():

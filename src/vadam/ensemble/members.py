@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 ARRAYS = ("x", "y", "train", "test", "init")
-NUMBERS = ("prior_precision", "noise_precision", "dropout", "lr", "num_data", "temperature", "epochs")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,12 +25,11 @@ class Member:
             copied before the training.
         train, test: row numbers. By default all rows are trained on, and none is tested.
         seed: of the first weights, the order of the minibatches and all noise.
-        prior_precision: λ of the prior N(0, 1/λ) on every weight.
+        prior_precision, lr, num_data, temperature: arguments of the rule, instead of the method's; ``num_data`` is by default
+            the number of training rows.
         noise_precision: τ of the targets' noise, for targets scaled to variance 1 if the training standardises them.
         dropout: the rate, for MC-Dropout.
-        lr, epochs: instead of the method's and the training's.
-        num_data: N, if it is not the number of training rows.
-        temperature: T of the posterior to the power 1/T; N and λ are divided by it. Below 1 the weights spread less.
+        epochs: passes over the rows, instead of the training's.
         init: weights to start from, by name; by default what the module's own initialisation draws from the seed.
     """
 
@@ -40,16 +38,17 @@ class Member:
     train: Sequence[int] | Any | None = None
     test: Sequence[int] | Any | None = None
     seed: int = 0
-    prior_precision: float = 1.0
+    prior_precision: float | None = None
     noise_precision: float = 1.0
     dropout: float = 0.0
     lr: float | None = None
     num_data: float | None = None
-    temperature: float = 1.0
+    temperature: float | None = None
     epochs: int | None = None
     init: Mapping[str, Tensor] | None = None
 
     def check(self, name: str) -> None:
+        """Raise ValueError if the rows or the numbers besides the rule's are wrong; the method checks the rule's."""
         n = len(self.x)
         if n == 0 or len(self.y) != n:
             raise ValueError(
@@ -65,24 +64,21 @@ class Member:
                 )
         positive = {
             "noise_precision": self.noise_precision,
-            "num_data": self.num_data,
             "temperature": self.temperature,
             "epochs": self.epochs,
-            "lr": self.lr,
         }
         for field, value in positive.items():
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{field}={value!r} of {name} is not valid: it must be a finite number above 0")
-        if not 0 <= self.prior_precision < math.inf:
-            raise ValueError(
-                f"prior_precision={self.prior_precision!r} of {name} is not valid: it must be a finite number from 0"
-            )
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout={self.dropout!r} of {name} is not valid: the rate goes from 0 to below 1")
 
     @property
     def train_rows(self) -> int:
         return len(self.x) if self.train is None else len(self.train)
+
+
+NUMBERS = tuple(field.name for field in fields(Member) if field.name not in (*ARRAYS, "seed"))
 
 
 class Scaling(NamedTuple):

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from vadam import metrics
 from vadam.ensemble import noise
-from vadam.ensemble.losses import LOSSES
 from vadam.ensemble.stack import Stack
+from vadam.likelihoods import FORMULAS
 
 WORST = {"rmse": math.inf, "log_likelihood": -math.inf, "joint_log_likelihood": -math.inf, "accuracy": 0.0}
 
@@ -33,11 +33,12 @@ def scores(stack: Stack, tests: list[tuple[Tensor, Tensor]], samples: int, *, ep
 
 
 def _scores_of_one(stack: Stack, x: Tensor, y: Tensor, samples: int, key: Tensor) -> dict[str, float]:
-    loss = LOSSES[stack.likelihood]
     f = stack.standardised_outputs(x[None], samples, key)[0].double()  # [S, n, O]
     y, tau = y.double(), stack.noise_precision.double()
     y_std = stack.scaling.y_std[0]
-    log_p = loss.log_prob(f, y, tau) - y_std.log().sum()  # [S, n]; a density per original unit
+    log_p = (
+        FORMULAS[stack.likelihood].log_density(f, y, tau).sum(-1) - y_std.log().sum()
+    )  # [S, n]; a density per original unit
     result = {
         "log_likelihood": metrics.log_likelihood(log_p),
         "joint_log_likelihood": metrics.joint_log_likelihood(log_p),

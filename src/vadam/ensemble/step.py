@@ -21,37 +21,37 @@ from vadam import compiling
 from vadam.ensemble import layout, noise
 from vadam.ensemble.engine import Engine, Examples
 from vadam.ensemble.layout import Shapes, Weights
-from vadam.ensemble.methods import Curvature, Hyper, Method
+from vadam.ensemble.method import Method, Numbers
 from vadam.ensemble.minibatches import Batch
+from vadam.rules.binding import Curvature
 
 
 class Constants(NamedTuple):
-    """What does not change from step to step, [E] each."""
+    """The members' numbers that do not change from step to step."""
 
-    lam: Tensor
-    N: Tensor
-    tau: Tensor
-    dropout: Tensor
+    numbers: Numbers  # arguments of the rule, [E, 1] each
+    noise_precision: Tensor  # [E]
+    dropout: Tensor  # [E]
 
 
 Step = Callable[[Any, Batch, Constants], Any]
 
 
 def start(method: Method, mean: Tensor, constants: Constants) -> Any:
-    """The state at the weights ``mean`` [E, P]; numbers of the state become tensors, one for each member."""
-    lam, N = constants.lam[:, None], constants.N[:, None]
-    state = method.init(mean, Hyper(lam, lam, N))
-    return type(state)(*(x if isinstance(x, Tensor) else torch.full_like(lam, x) for x in state))
+    """Return the state at the weights ``mean`` [E, P]; its scalars become tensors [E, 1]."""
+    state = method.init(mean, method.rule_args(constants.numbers))
+    return type(state)(*(x if isinstance(x, Tensor) else torch.full_like(mean[:, :1], x) for x in state))
 
 
 def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batch, constants: Constants) -> Any:
-    lam, N, tau, dropout = constants
-    hyper = Hyper(batch.alpha[:, None], lam[:, None], N[:, None])
+    """Return the state after one step of every member."""
+    numbers, noise_precision, dropout = constants
+    rule_args = method.rule_args({**numbers, "lr": batch.alpha[:, None]})
     S, M = method.samples, batch.x.shape[1]
     real = torch.arange(M, device=batch.x.device) < batch.size[:, None]
     weight = real / batch.size.clamp_min(1)[:, None]
 
-    precision = method.precision(state, hyper)
+    precision = method.sampling_precision(state, rule_args)
     epsilon: Weights = {}
     if precision is None:
         theta = points(state.mu, shapes, S)
@@ -59,7 +59,7 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
         theta, epsilon = gaussian_samples(batch.key, state.mu, precision.rsqrt(), shapes, S)
     keep = dropout_masks(batch.key, dropout, theta, M) if method.drops_out else ()
 
-    examples = Examples(batch.x, batch.y, weight, tau, keep)
+    examples = Examples(batch.x, batch.y, weight, noise_precision, keep)
     g, squares = engine.gradients(theta, examples, squares=method.curvature is Curvature.PER_EXAMPLE_SQUARES)
     g_hat = layout.joined({name: g[name].mean(1) for name in shapes})
     if method.curvature is Curvature.PER_EXAMPLE_SQUARES:
@@ -70,7 +70,7 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
     else:
         h_hat = layout.joined({name: (g[name] ** 2).mean(1) for name in shapes})
 
-    updated = method.update(state, g_hat, h_hat, hyper)
+    updated = method.update(state, g_hat, h_hat, rule_args)
     active = batch.size[:, None] > 0
     return type(state)(*(torch.where(active, new, old) for new, old in zip(updated, state, strict=True)))
 

@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
-from vadam.ensemble.losses import LOSSES
+from vadam.likelihoods import FORMULAS
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,8 @@ class VmappedModule:
     def _loss(
         self, theta: Weights, x: Tensor, y: Tensor, weight: Tensor, tau: Tensor, keep: tuple[Tensor, ...]
     ) -> Tensor:
-        return -(weight * LOSSES[self.likelihood].log_prob(self._output(theta, x, keep), y, tau)).sum()
+        log_p = FORMULAS[self.likelihood].log_density(self._output(theta, x, keep), y, tau).sum(-1)
+        return -(weight * log_p).sum()
 
     def _squares(
         self, theta: Weights, x: Tensor, y: Tensor, weight: Tensor, tau: Tensor, keep: tuple[Tensor, ...]

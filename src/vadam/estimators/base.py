@@ -16,12 +16,10 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import Tensor
 
-from vadam.ensemble import MLP, Member, Method, Stack, Tuned, train, tune
-from vadam.ensemble.calibration import noise_precision
-from vadam.ensemble.methods import Curvature
-from vadam.ensemble.minibatches import cosine
+from vadam.ensemble import MLP, Member, Method, Stack, cosine, train
 from vadam.estimators import saving
 from vadam.estimators.family import method_of
+from vadam.tuning import Tuned, noise_precision, tune
 
 PRIOR_PRECISIONS = (math.exp(-7), math.exp(4))
 NOISE_PRECISIONS = (1.0, math.exp(9))
@@ -121,7 +119,7 @@ class VadamEstimator(BaseEstimator):
         result = train(members, network, method, **training)
         if result.diverged.any() or result.stack is None:
             raise ValueError(
-                f"the training diverged with prior_precision={whole.prior_precision:.3g}, lr={self.lr or method.lr}: "
+                f"the training diverged with prior_precision={whole.prior_precision:.3g}, lr={method.values_of(whole)['lr']}: "
                 "give a smaller lr"
             )
         K = int(self.members)
@@ -157,7 +155,7 @@ class VadamEstimator(BaseEstimator):
         method = method_of(self.optimizer, int(self.samples))
         narrower = self.prior_precision / self.temperature > _start(method)
         if isinstance(self.optimizer, str) and narrower and not self.tune:
-            return replace(method, init_precision=None)  # type: ignore[type-var]  # at the prior
+            return method.replace(init_precision=None)  # at the prior
         return method
 
     def _batch_size(self, rows: int) -> int:
@@ -185,7 +183,7 @@ class VadamEstimator(BaseEstimator):
             low, high = PRIOR_PRECISIONS[0], min(PRIOR_PRECISIONS[1], start)
             coldest = max(TEMPERATURES[0], high / start)
             space["prior_precision"] = (low, high)
-            if method.curvature is not Curvature.NONE and coldest < TEMPERATURES[1]:
+            if method.has_posterior and coldest < TEMPERATURES[1]:
                 space["temperature"] = (coldest, TEMPERATURES[1])
         if likelihood == "gaussian":
             space["noise_precision"] = NOISE_PRECISIONS
@@ -248,8 +246,8 @@ class VadamEstimator(BaseEstimator):
 
 
 def _start(method: Method) -> float:
-    """The precision that a posterior starts with, which is not below that of the prior; without bounds where it may be."""
-    start = getattr(method, "init_precision", None)
+    """Return the precision that the posterior starts with if it must not be below the prior's; otherwise infinity."""
+    start = method.settings.get("init_precision")
     return float(start) if method.starts_above_prior and start is not None else math.inf
 
 

@@ -27,8 +27,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
 
     Args:
         hidden: sizes of the hidden layers. activation: "relu" or "tanh".
-        optimizer: "vadam", "vprop", "vogn", "bbvi", "ivon", "vadagrad", "map", "mc-dropout", or a method of
-            ``vadam.ensemble``, e.g. ``vadam.ensemble.Vadam(lr=0.003, samples=20)``.
+        optimizer: the name of a rule, e.g. "vadam" or "vogn", or "map", "mc-dropout"; or a method of its own settings, e.g.
+            ``vadam.ensemble.Method("vadam", lr=0.003, samples=20)``.
         lr: the learning rate at the start, from where it falls to zero along a cosine; None for the optimizer's.
         epochs: passes over the data; None for 400, or 200 from 1,000 rows on, or as many as make 4,000 steps.
         batch_size: examples a step; None for 32, or 128 from 1,000 rows on.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from numbers import Integral, Real
 from typing import Any, TypeVar
 
@@ -12,10 +11,9 @@ import torch
 from sklearn.base import is_classifier
 
 from vadam import persist
-from vadam.ensemble import BBVI, IVON, MAP, MLP, VOGN, MCDropout, Scaling, Stack, VadaGrad, Vadam, Vprop
+from vadam.ensemble import MLP, Method, Scaling, Stack
 from vadam.gaussian import MeanFieldGaussian, Mixture
 
-METHODS: dict[str, Any] = {m.__name__: m for m in (BBVI, IVON, MAP, VOGN, MCDropout, VadaGrad, Vadam, Vprop)}
 FOUND = ("prior_precision_", "noise_precision_", "temperature_", "n_features_in_")
 
 Estimator = TypeVar("Estimator")
@@ -25,10 +23,10 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
     stack = estimator.stack_
     params = estimator.get_params()
     if not isinstance(params["optimizer"], str):
-        method = type(params["optimizer"])
-        if method not in METHODS.values():
-            raise ValueError(f"{method.__name__} is not one of {', '.join(METHODS)}: its estimator cannot be saved")
-        params["optimizer"] = {"method": method.__name__, **asdict(params["optimizer"])}
+        method = params["optimizer"]
+        if type(method) is not Method:
+            raise ValueError(f"{type(method).__name__} is not a vadam.ensemble.Method: its estimator cannot be saved")
+        params["optimizer"] = {"name": method.name, **method.as_dict()}
     if not isinstance(params["random_state"], Integral | None):
         params["random_state"] = None  # a generator: its state has nothing to do with the fitted weights
     config = {
@@ -92,11 +90,7 @@ def _optimizer(saved: Any) -> Any:
     """Return a name as it is, and the method that a dict describes."""
     if not isinstance(saved, dict):
         return saved
-    values = {name: tuple(value) if isinstance(value, list) else value for name, value in saved.items()}
-    method = values.pop("method")
-    if method not in METHODS:
-        raise ValueError(f"unknown method {method!r}, not one of {', '.join(METHODS)}")
-    return METHODS[method](**values)
+    return Method(**saved)
 
 
 def _check_sizes(config: dict[str, Any], members: int, *, classifier: bool) -> None:

@@ -1,4 +1,4 @@
-"""The equations: one file per algorithm, each with ``State``, ``init``, ``precision`` and ``update``.
+"""The equations: one file per algorithm, each with ``ARGUMENTS``, ``rule_args``, ``State``, ``init``, ``precision`` and ``update``.
 
 A rule is pure and elementwise (FullVON aside): no random numbers, no autograd, no parameter groups. Its arguments are tensors or
 numbers that broadcast against the mean, so the same function serves one tensor, a float64 test, and a stack ``[E, ...]`` of E
@@ -9,6 +9,11 @@ weights, ``h`` the curvature ĥ, ``N`` the number of data, ``lam`` the prior pre
 (1) and optimisation (0). ``precision`` is that of the posterior q, the inverse of σ².
 """
 
-from vadam.rules import bbvi, full_von, ivon, natural_momentum, vadagrad, vadam, vogn, von, vprop
+from types import ModuleType
 
-__all__ = ["bbvi", "full_von", "ivon", "natural_momentum", "vadagrad", "vadam", "vogn", "von", "vprop"]
+from vadam.rules import adam, bbvi, full_von, ivon, natural_momentum, vadagrad, vadam, vogn, von, vprop
+
+__all__ = ["adam", "bbvi", "full_von", "ivon", "natural_momentum", "vadagrad", "vadam", "vogn", "von", "vprop"]
+
+RULES: dict[str, ModuleType] = {name: globals()[name] for name in __all__}
+"""The rules by name."""

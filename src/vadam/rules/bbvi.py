@@ -18,8 +18,10 @@ from torch.nn.functional import softplus
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BETAS, EPS, LR, NUM_DATA, PRIOR_PRECISION, Argument
+from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
 
+CURVATURE = Curvature.REPARAMETERISED
 ARGUMENTS = (
     LR,
     BETAS,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from enum import Enum
 from functools import cache
+from importlib import import_module
 from inspect import Parameter, signature
 from types import ModuleType
 from typing import Any, get_type_hints
@@ -12,6 +14,16 @@ import torch
 from torch import Tensor
 
 RuleArgs = dict[str, Any]
+
+
+class Curvature(Enum):
+    """The estimate of the curvature ĥ that a rule expects, in each case the mean over the samples."""
+
+    SQUARED_GRADIENT = "ĝ∘ĝ, the squared minibatch gradient"
+    PER_EXAMPLE_SQUARES = "the mean of squared per-example gradients"
+    REPARAMETERISED = "ĝ∘ε/σ"
+    HESSIAN = "the Hessian, its diagonal, or an estimate that may be negative"
+    NONE = "none: the rule does not use ĥ"
 
 
 @cache
@@ -23,6 +35,11 @@ def arg_names(function: Callable[..., Any]) -> tuple[str, ...]:
 def call(function: Callable[..., Any], *operands: Any, rule_args: RuleArgs) -> Any:
     """Call a rule's function with those of the arguments that it takes."""
     return function(*operands, **{name: rule_args[name] for name in arg_names(function)})
+
+
+def bind(rule: ModuleType, values: Mapping[str, Any]) -> RuleArgs:
+    """Return the values of a rule's arguments under the names of the equations, and what is added to the precision for sampling."""
+    return {**rule.rule_args(values), "sampling_precision": values.get("sampling_precision", 0.0)}
 
 
 @cache
@@ -46,6 +63,21 @@ def state_of(rule: ModuleType, vectors: dict[str, Any], scalars: dict[str, Any])
 def scope(rule: ModuleType) -> str:
     """Return what a rule must see at once: a "weight" (elementwise), a "tensor" with its shape, or the whole "model"."""
     return getattr(rule, "SCOPE", "weight")
+
+
+def curvature(rule: ModuleType) -> Curvature:
+    """Return the curvature that a rule expects: ``CURVATURE``, or the squared gradient where it declares none."""
+    return getattr(rule, "CURVATURE", Curvature.SQUARED_GRADIENT)
+
+
+def has_posterior(rule: ModuleType) -> bool:
+    """Return True if the rule has a posterior to sample from."""
+    return hasattr(rule, "precision")
+
+
+def rule_for(rule: ModuleType, values: Mapping[str, Any]) -> ModuleType:
+    """Return the rule that the arguments ask for: with ``momentum``, the one that ``MOMENTUM_RULE`` names."""
+    return import_module(f"vadam.rules.{rule.MOMENTUM_RULE}") if values.get("momentum") else rule
 
 
 @cache

@@ -13,9 +13,11 @@ from torch import Tensor
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION
+from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
 
 SCOPE = "model"
+CURVATURE = Curvature.HESSIAN
 ARGUMENTS = (LR._replace(default=0.1), BETA._replace(default=0.9), NUM_DATA, PRIOR_PRECISION, INIT_PRECISION)
 
 

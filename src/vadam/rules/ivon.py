@@ -16,8 +16,10 @@ import torch
 from torch import Tensor
 
 from vadam.rules.arguments import BETAS, LR, NUM_DATA, PRIOR_PRECISION, Argument
+from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
 
+CURVATURE = Curvature.REPARAMETERISED
 ARGUMENTS = (
     LR._replace(default=0.1),
     BETAS._replace(default=(0.9, 0.99999)),

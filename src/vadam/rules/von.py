@@ -26,11 +26,14 @@ from vadam.rules.arguments import (
     PRIOR_PRECISION,
     TAU,
 )
+from vadam.rules.binding import Curvature
 
 Scalar = float | Tensor
 TINY = 1e-19
 """Smallest denominator, the root of the smallest float32: below it, where a gradient has always been zero, there is no step."""
 
+CURVATURE = Curvature.HESSIAN
+MOMENTUM_RULE = "natural_momentum"
 ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, MOMENTUM, DAMPING, AUGMENTATION, TAU)
 
 

@@ -1,11 +1,10 @@
 """One cell for each method, minibatch size and number of samples; the seeds are one stack."""
 
-from itertools import islice
 from typing import Any
 
 import torch
 
-from vadam.ensemble import BBVI, MLP, VOGN, Method, Vadam
+from vadam.ensemble import MLP, Method
 from vadam_paper import data
 from vadam_paper.experiments.australian.config import Config
 from vadam_paper.experiments.australian.curve import Curve
@@ -43,12 +42,11 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     steps = config.iterations or 16 * batch_size * -(-len(split.train) // batch_size)
     curve = Curve(config.evaluate_every)
     first = resume(stack, curve, context)
-    for step, batch in islice(enumerate(stack.minibatches(steps), start=1), first, None):
-        stack.step(batch)
+    for step in stack.train(first, steps):
         if step % config.evaluate_every == 0:
             curve.add(*stack.test_log_losses(config.evaluation_samples, step))
             context.report(step / steps)
-            context.checkpoint(stack.tensors() | curve.tensors(), {"step": step})
+            context.checkpoint(stack.trainer.state_dict() | curve.tensors(), {"step": step})
     return curve.summary() | {"nelbo": stack.nelbo_per_datum(), "steps": steps}
 
 
@@ -57,7 +55,7 @@ def resume(stack: Stack, curve: Curve, context: CellContext) -> int:
     if restored is None:
         return 0
     tensors, meta = restored
-    stack.load(tensors)
+    stack.trainer.load_state_dict(tensors)
     curve.load(tensors)
     return int(meta["step"])
 
@@ -65,9 +63,9 @@ def resume(stack: Stack, curve: Curve, context: CellContext) -> int:
 def method(config: Config, name: str, samples: int) -> Method:
     match name:
         case "bbvi":
-            return BBVI(lr=config.lr, betas=config.betas, samples=samples)
+            return Method("bbvi", lr=config.lr, betas=config.betas, samples=samples)
         case "vadam":
-            return Vadam(lr=config.lr, betas=config.betas, samples=samples)
+            return Method("vadam", lr=config.lr, betas=config.betas, samples=samples)
         case "vogn":
-            return VOGN(lr=config.lr, beta=config.vogn_beta, samples=samples)
+            return Method("vogn", lr=config.lr, beta=config.vogn_beta, samples=samples)
     raise ValueError(f"no method {name}")

@@ -40,7 +40,7 @@ def again(
     setting = methods.setting(config, method, name)
     setting |= {axis: int(changed[axis]) for axis in ("batch_size", "epochs") if axis in changed}
     if "samples" in changed:
-        setting["method"] = replace(setting["method"], samples=int(changed["samples"]))
+        setting["method"] = setting["method"].replace(samples=int(changed["samples"]))
     scores = train(at(points, members), keep=False, **setting).scores
     return {metric: np.asarray(scores[metric]) for metric in METRICS}
 

@@ -14,7 +14,8 @@ from torch import Tensor
 
 from vadam import metrics
 from vadam.ensemble import Member, Stack, train
-from vadam.ensemble.calibration import log_prob, noise_precision
+from vadam.likelihoods import Gaussian
+from vadam.tuning import noise_precision
 from vadam_paper.experiments.uci import methods
 from vadam_paper.experiments.uci.config import Best
 from vadam_paper.experiments.uci.split_networks import folds
@@ -56,7 +57,7 @@ def _column(y: Any, rows: np.ndarray) -> Tensor:
 
 
 def _scores(f: Tensor, y: Tensor, tau: float) -> dict[str, float]:
-    log_p = log_prob(f, y, torch.tensor(tau, dtype=torch.float64))
+    log_p = Gaussian.log_density(f, y, torch.tensor(tau, dtype=torch.float64)).sum(-1)
     return {
         "rmse": metrics.rmse(f.mean(0), y).item(),
         "log_likelihood": metrics.log_likelihood(log_p).item(),

@@ -3,9 +3,8 @@
 import math
 from typing import Any
 
-from vadam.ensemble import BBVI, MLP, VOGN, MCDropout, Method, Vadam, Vprop
-from vadam.ensemble.minibatches import cosine
-from vadam.ensemble.suggest import Space
+from vadam.ensemble import MLP, Method, cosine
+from vadam.tuning import Space
 from vadam_paper import data
 from vadam_paper.experiments.uci.config import Best, Config, data_set
 
@@ -73,21 +72,21 @@ def objective(config: Config, method: str) -> str:
 def _method(config: Config, method: str, name: str) -> Method:
     lr, betas, beta = config.lr, config.betas, config.betas[1]
     if isinstance(config, Best):
-        return Vadam(lr=lr, betas=betas, init_precision=config.init_precision)
+        return Method("vadam", lr=lr, betas=betas, init_precision=config.init_precision)
     S = 5 if name in LARGE else 10
     match method:
         case "vadam":
-            return Vadam(lr=lr, betas=betas, samples=S)
+            return Method("vadam", lr=lr, betas=betas, samples=S)
         case "vadam-printed":
-            return Vadam(lr=lr, betas=betas[::-1], samples=S)
+            return Method("vadam", lr=lr, betas=betas[::-1], samples=S)
         case "bbvi":
-            return BBVI(lr=lr, betas=betas, samples=2 * S, init_precision=10.0)
+            return Method("bbvi", lr=lr, betas=betas, samples=2 * S, init_precision=10.0)
         case "vogn":
-            return VOGN(lr=lr, beta=beta, samples=S)
+            return Method("vogn", lr=lr, beta=beta, samples=S)
         case "vprop":
-            return Vprop(lr=lr, beta=beta, samples=S)
+            return Method("vprop", lr=lr, beta=beta, samples=S)
         case "mc-dropout":
-            return MCDropout(lr=lr, betas=betas)
+            return Method("adam", lr=lr, betas=betas, drops_out=True)
     raise ValueError(f"no method {method}")
 
 

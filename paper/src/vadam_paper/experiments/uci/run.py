@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from vadam.ensemble import Member, Training, Tuned, train, tune
-from vadam.ensemble.journal import JournalError
+from vadam.ensemble import Member, Training, train
+from vadam.tuning import JournalError, Tuned, tune
 from vadam_paper import data
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError

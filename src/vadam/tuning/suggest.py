@@ -1,8 +1,7 @@
-"""The next point of a Bayesian optimisation, as a function of the points so far.
+"""Suggest the next point of a Bayesian optimisation as a function of the points so far.
 
-Optuna's GPSampler: a Gaussian process with a Matérn kernel, and expected improvement. A new sampler is made for every
-question, seeded by the search's seed and the number of the trial, so that an interrupted search goes on as if nothing had
-happened.
+The suggestion comes from Optuna's GPSampler: a Gaussian process with a Matérn kernel, and expected improvement. Every call makes a new
+sampler, seeded by the search and the number of the trial, so that an interrupted search continues exactly.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ Space = Mapping[str, tuple[float, float]]
 Point = dict[str, float]
 
 LOCAL_SEARCHES = 3
-"""From the best of 2,048 points spread over the space. Optuna's ten take twice as long and find no better ones."""
+"""Number of local searches, from the best of 2,048 points. Optuna's default of 10 takes twice as long and finds no better points."""
 
 
 def random_point(space: Space, seed: Sequence[int]) -> Point:
-    """Every axis is searched in logarithms."""
+    """Return a random point, uniform in the logarithm of every axis."""
     rng = np.random.default_rng(seed)
     return {name: min(high, low * (high / low) ** rng.uniform()) for name, (low, high) in space.items()}
 
@@ -30,11 +29,10 @@ def random_point(space: Space, seed: Sequence[int]) -> Point:
 def next_point(
     space: Space, tried: Sequence[tuple[Point, float]], seed: Sequence[int], *, robust: bool = True
 ) -> Point:
-    """Where a large value is to be expected, given points and their values.
+    """Return the point with the largest expected improvement, given points and their values.
 
-    A value of −inf stands for a failure. The Gaussian process sees a finite one instead, below the worst of the others by
-    their range: bad enough to stay away, near enough not to flatten all differences. ``robust`` does the same for values that
-    are finite and hopeless: none is seen further below the median than twice the way from there to the best.
+    A value of −inf marks a failure. The Gaussian process sees a finite value instead: the worst of the others minus their range.
+    With ``robust``, it sees no value further below the median than twice the distance from the median to the best.
     """
     with _quiet_optuna() as optuna:
         axes = {name: optuna.distributions.FloatDistribution(*bounds, log=True) for name, bounds in space.items()}
@@ -56,7 +54,10 @@ def next_points(
     *,
     robust: bool = True,
 ) -> list[Point]:
-    """Several points to try at once, one for each seed, beside those of ``begun``: each as if those before it had come out middling."""
+    """Return one point per seed, to be tried together with those of ``begun``.
+
+    Each is chosen as if the points before it had the median value.
+    """
     known = [value for _, value in tried if math.isfinite(value)]
     middling = float(np.median(known)) if known else 0.0
     points = list(begun)
@@ -67,6 +68,7 @@ def next_points(
 
 
 def check_space(space: Space) -> None:
+    """Raise ValueError if the space is empty or a bound is not positive."""
     if not space:
         raise ValueError("the space is empty: give a name and its bounds, e.g. {'prior_precision': (0.01, 100.0)}")
     for name, bounds in space.items():

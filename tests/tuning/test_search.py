@@ -9,14 +9,15 @@ import numpy as np
 import pytest
 import torch
 
-from vadam.ensemble import MLP, Member, Vadam, tune
-from vadam.ensemble.journal import Journal
+from vadam.ensemble import MLP, Member, Method
 from vadam.ensemble.members import contents
-from vadam.ensemble.suggest import next_point, random_point
+from vadam.tuning import search as search_module
+from vadam.tuning import tune
+from vadam.tuning.journal import Journal
+from vadam.tuning.suggest import next_point, random_point
 
 SPACE = {"prior_precision": (0.01, 100.0), "noise_precision": (1.0, 100.0)}
-tune_module = importlib.import_module("vadam.ensemble.tune")  # the package holds the function of that name
-METHOD = Vadam(lr=0.05, betas=(0.9, 0.99), samples=2)
+METHOD = Method("vadam", lr=0.05, betas=(0.9, 0.99), samples=2)
 
 
 def folds(seed=0, noise=0.3, n=40):
@@ -59,7 +60,7 @@ def test_stopped_search_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch
     cells = {"a": folds(), "b": folds(1)}
     whole = search(cells, journal=tmp_path / "whole.jsonl")
     rounds = 0
-    original = tune_module.train
+    original = search_module.train
 
     def stopping(*args, **kwargs):
         nonlocal rounds
@@ -68,10 +69,10 @@ def test_stopped_search_goes_on_as_if_nothing_had_happened(tmp_path, monkeypatch
             raise KeyboardInterrupt
         return original(*args, **kwargs)
 
-    monkeypatch.setattr(tune_module, "train", stopping)
+    monkeypatch.setattr(search_module, "train", stopping)
     with pytest.raises(KeyboardInterrupt):
         search(cells, journal=tmp_path / "parts.jsonl")
-    monkeypatch.setattr(tune_module, "train", original)
+    monkeypatch.setattr(search_module, "train", original)
     with (tmp_path / "parts.jsonl").open("a") as file:
         file.write('{"cell": "a", "tri')  # the machine went down in the middle of a line
     resumed = search(cells, journal=tmp_path / "parts.jsonl")
@@ -97,7 +98,7 @@ def test_several_at_once_and_cut_anywhere(tmp_path, kept):
 
 def test_finished_search_trains_nothing(tmp_path, monkeypatch):
     first = search({"a": folds()}, journal=tmp_path / "journal.jsonl")
-    monkeypatch.setattr(tune_module, "train", None)
+    monkeypatch.setattr(search_module, "train", None)
     assert search({"a": folds()}, journal=tmp_path / "journal.jsonl") == first
     fewer = search({"a": folds()}, journal=tmp_path / "journal.jsonl", trials=5)["a"]
     assert fewer.trials == first["a"].trials[:5]
@@ -105,7 +106,7 @@ def test_finished_search_trains_nothing(tmp_path, monkeypatch):
 
 def test_journal_without_a_trial_holds_nobody_up(tmp_path, monkeypatch):
     """Begun with values that are not finite, and mended."""
-    monkeypatch.setattr(tune_module, "train", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr(search_module, "train", lambda *_, **__: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         search({"a": folds()}, journal=tmp_path / "journal.jsonl", seed=1)
     monkeypatch.undo()
@@ -149,11 +150,11 @@ def falling(t, T):
         (lambda m: {"test": m.test[1:]}, {}, "test is '"),
         (lambda m: {"init": {"0.bias": torch.ones(4)}}, {}, "init is '"),
         (lambda m: {"epochs": 3}, {}, "epochs is None there, 3.0 here"),
-        (lambda m: {"temperature": 0.5 + 0.1 * m.seed}, {}, r"temperature is 1.0 there, \[0.5, 0.6\] here"),
+        (lambda m: {"temperature": 0.5 + 0.1 * m.seed}, {}, r"temperature is None there, \[0.5, 0.6\] here"),
         (lambda m: {"num_data": 7}, {}, "num_data is None there, 7.0 here"),
         (lambda m: {"lr": 0.1}, {}, "lr is None there, 0.1 here"),
         (lambda m: {"dropout": 0.1}, {}, "dropout is 0.0 there, 0.1 here"),
-        (lambda m: {}, {"schedule": falling}, r"training is .*test_tune.Constant.*test_tune.falling"),
+        (lambda m: {}, {"schedule": falling}, r"training is .*test_search.Constant.*test_search.falling"),
         (lambda m: {}, {"dtype": torch.float64}, "training is .*'torch.float64'"),
     ],
 )
@@ -253,7 +254,7 @@ def test_random_points_fill_the_space():
         ({"space": {}}, "the space is empty"),
         ({"space": {"lr": (0.0, 1.0)}}, "the bounds .* of 'lr' are not valid"),
         ({"space": {"epochs": (1, 10)}}, "'epochs' cannot be searched: the space may name dropout, lr"),
-        ({"cells": {"a": [replace(folds()[0], lr=math.inf)]}}, "lr=inf of fold 0 of cell 'a' is not valid"),
+        ({"cells": {"a": [replace(folds()[0], lr=math.inf)]}}, "fold 0 of cell 'a': lr must be in .* got inf"),
         ({"metric": "rmse"}, "metric='rmse' is not valid"),
         ({"trials": 0}, "trials=0 is not valid"),
     ],

@@ -1,6 +1,6 @@
-"""What a search has tried, on disk: one JSON object a line, the first describing the search, each other one trial of a cell.
+"""The journal of a search: one JSON object per line. The first line describes the search, every other one is a trial of a cell.
 
-A run that was stopped leaves at worst a last line cut short, which is dropped; its trial is then done again.
+A stopped run may leave its last line incomplete. That line is dropped and its trial is repeated.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from vadam.ensemble.suggest import Point
+from vadam.tuning.suggest import Point
 
 
 class JournalError(ValueError):
-    """The file is not a journal, or that of another search."""
+    """Raised if a file is not a journal, or is the journal of another search."""
 
 
 class Trial(NamedTuple):
-    """A point, the values of the folds there, and their mean, which is −inf if a fold failed."""
+    """A point, the values of its folds, and their mean, which is −inf if a fold failed."""
 
     point: Point
     folds: list[float]
@@ -28,7 +28,7 @@ class Trial(NamedTuple):
 
 
 class Journal:
-    """Without a path, kept in memory only."""
+    """The trials of a search, on disk if there is a path, otherwise in memory only."""
 
     def __init__(self, path: str | os.PathLike[str] | None, search: Mapping[str, Any]) -> None:
         self.path = None if path is None else Path(path)
@@ -36,7 +36,7 @@ class Journal:
         head = json.loads(json.dumps({"search": search}))
         lines = self._read()
         if self.path is not None and len(lines) == 1 and "search" in lines[0]:
-            self.path.unlink()  # begun, and nothing tried: there is nothing to lose
+            self.path.unlink()  # no trial yet: nothing is lost
             lines = []
         if lines and lines[0] != head:
             raise JournalError(
@@ -54,7 +54,7 @@ class Journal:
             self._append([head])
 
     def add(self, new: Sequence[tuple[str, Point, list[float]]]) -> None:
-        """Trials of (cell, point, values of the folds): all of them are on disk when this returns."""
+        """Add trials, as (cell, point, values of the folds), and write them to disk before returning."""
         lines = []
         for cell, point, folds in new:
             written = [value if math.isfinite(value) else None for value in folds]
@@ -88,6 +88,7 @@ class Journal:
 
 
 def mean(folds: Sequence[float]) -> float:
+    """Return the mean of the folds, −inf if one of them is not finite."""
     return sum(folds) / len(folds) if all(map(math.isfinite, folds)) else -math.inf
 
 

@@ -1,16 +1,30 @@
-"""Adam on the posterior mode: the rule of MAP and MC-Dropout, in the form of ``vadam.rules``.
+"""Adam on the posterior mode: a rule without a posterior, for MAP and MC-Dropout. The weights are not sampled.
 
 g ← ĝ + λ̃ μ
 m ← γ₁ m + (1 − γ₁) g,  s ← γ₂ s + (1 − γ₂) g∘g
-μ ← μ − α m̂ / (√ŝ + δ),  m̂ = m/(1 − γ₁ᵗ),  ŝ = s/(1 − γ₂ᵗ)
+m̂ ← m / (1 − γ₁ᵗ),  ŝ ← s / (1 − γ₂ᵗ)
+μ ← μ − α m̂ / (√ŝ + δ)
 """
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from vadam.rules.arguments import BETAS, EPS, LR, NUM_DATA, PRIOR_PRECISION
+from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
+
+CURVATURE = Curvature.NONE
+ARGUMENTS = (LR, BETAS, EPS, NUM_DATA, PRIOR_PRECISION)
+
+
+def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments under the names of the equations."""
+    gamma1, gamma2 = values["betas"]
+    rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "eps": values["eps"]}
+    return {"N": values["num_data"], "lam": values["prior_precision"], **rates}
 
 
 class State(NamedTuple):
@@ -28,6 +42,7 @@ def init(mu: Tensor) -> State:
 def update(
     state: State,
     g: Tensor,
+    h: Tensor,
     *,
     alpha: Scalar,
     gamma1: Scalar,

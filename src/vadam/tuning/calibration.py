@@ -1,9 +1,9 @@
-"""The noise of a predictive density, fitted to rows that its posteriors have not seen.
+"""Fit the noise of a predictive density to rows that its posteriors have not seen.
 
     p(y | x) = 1/S Σₛ N(y | f(x; θₛ), 1/τ)
     τ = argmax Σ log p(y | x)
 
-Samples that differ spread the density by themselves: a mixture of posteriors needs less noise than one of them.
+Samples that differ already spread the density, so a mixture of posteriors needs less noise than one posterior.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from vadam import metrics
-from vadam.ensemble.losses import LOSSES
+from vadam.likelihoods import Gaussian
 
 BELOW, ABOVE = 1.0, 10.0
-"""log τ is looked for from so much below to so much above that of a prediction which is its mean: samples take the place of noise."""
+"""Search interval of log τ around that of the mean prediction, whose squared error is an upper bound of the noise."""
 SMALLEST = 1e-30
-"""Of a mean squared error, for predictions without any."""
+"""Lower bound of the mean squared error, for predictions without error."""
 
 
 def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]]) -> float:
-    """τ that makes the targets [n, 1] most likely under the outputs [S, n, 1] of each pair."""
+    """Return the τ that maximises the likelihood of the targets [n, 1] under the outputs [S, n, 1] of each pair."""
     try:
         from scipy.optimize import minimize_scalar
     except ImportError as error:
@@ -41,6 +41,5 @@ def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]]) -> float:
 
 
 def log_prob(f: Tensor, y: Tensor, tau: Tensor) -> Tensor:
-    """log N(y | f, 1/τ), [S, n]."""
-    found: Tensor = LOSSES["gaussian"].log_prob(f, y, tau)
-    return found
+    """Return log N(y | f, 1/τ) for outputs [S, n, 1], [S, n]."""
+    return Gaussian.log_density(f, y, tau).sum(-1)

@@ -1,7 +1,7 @@
-"""Hyper-parameters by Bayesian optimisation, many searches in lock step.
+"""Bayesian optimisation of hyper-parameters, many searches in lock step.
 
-A cell is one search: the folds of one training set. In every round all cells are asked for their next point, the folds of
-all cells are trained together as one stack, and the means over the folds are told.
+A cell is one search over the folds of one training set. In every round, each cell suggests its next point, the folds of all cells
+are trained together as one stack, and each cell learns the mean score of its folds.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from typing import Any
 import torch
 from torch import nn
 
-from vadam.ensemble.journal import Journal, Trial
-from vadam.ensemble.members import Member, contents
-from vadam.ensemble.methods import Method
-from vadam.ensemble.suggest import Point, Space, check_space, next_points, random_point
-from vadam.ensemble.train import COMPILE_FROM, train
+from vadam.ensemble import Member, Method, train
+from vadam.ensemble.members import contents
+from vadam.ensemble.training import COMPILE_FROM
+from vadam.tuning.journal import Journal, Trial
+from vadam.tuning.suggest import Point, Space, check_space, next_points, random_point
 
 TUNABLE = ("dropout", "lr", "noise_precision", "prior_precision", "temperature")
 METRICS = ("log_likelihood", "joint_log_likelihood", "accuracy")
@@ -29,7 +29,7 @@ METRICS = ("log_likelihood", "joint_log_likelihood", "accuracy")
 
 @dataclass(frozen=True)
 class Tuned:
-    """The best point of a cell, its value, and all that was tried. The value is −inf if every trial failed."""
+    """The best point of a cell, its value, and all trials. The value is −inf if every trial failed."""
 
     point: Point
     value: float
@@ -54,28 +54,28 @@ def tune(
     progress: Callable[[int, int], None] | None = None,
     **training: Any,
 ) -> dict[str, Tuned]:
-    """The best numbers for each cell, by the mean of ``metric`` over its folds' test rows.
+    """Return the point of each cell with the largest mean of ``metric`` over the test rows of its folds.
 
     Args:
-        cells: by name, the folds of each search as members with test rows; the searched numbers in them do not matter.
-        space: the bounds of the numbers to search, by the name of the member's field, e.g.
-            ``{"prior_precision": (0.02, 50.0), "noise_precision": (1.0, 150.0)}``; all are searched in logarithms.
+        cells: the folds of each search by name: members with test rows. The searched numbers in them are ignored.
+        space: the bounds of the searched numbers by the name of the member's field, e.g.
+            ``{"prior_precision": (0.02, 50.0), "noise_precision": (1.0, 150.0)}``. All axes are logarithmic.
         network, method, training: as for ``train``.
-        trials, startup: points a cell, and how many of them are random.
-        at_once: points of a cell that are tried together, once the random ones are through: larger stacks, fewer rounds, and
-            points that know less of each other.
-        metric: "log_likelihood", "joint_log_likelihood" or "accuracy"; it is made large.
-        robust: whether hopeless values are seen as less so (``suggest.next_point``); a plain Gaussian process sees all as they are.
-        seed: of the searches. The folds have seeds of their own.
-        journal: a file of all trials. If it exists, the search goes on from there and ends as if it had not stopped;
-            that of a search with other data or settings is refused.
-        jobs: processes, for the training and for the questions.
-        progress: called with the number of trials done, in all cells, and of all.
+        trials, startup: number of points per cell, and how many of them are random.
+        at_once: number of points of a cell that are tried together after the random ones. More points make larger stacks and
+            fewer rounds, but each is chosen without the results of the others.
+        metric: "log_likelihood", "joint_log_likelihood" or "accuracy", to be maximised.
+        robust: clip very bad values before the Gaussian process sees them (``suggest.next_point``).
+        seed: seed of the searches. The folds have seeds of their own.
+        journal: a file of all trials. If it exists, the search continues from it and ends as if it had not stopped. The
+            journal of a search with other data or settings is refused.
+        jobs: number of processes, for training and for suggesting points.
+        progress: called with the number of finished trials and the number of all trials, over all cells.
 
-    A trial in which a fold diverges has the value −inf; the search goes on.
+    A trial in which a fold diverges has the value −inf, and the search continues.
     """
     check_space(space)
-    _check(cells, space, metric, trials, startup, at_once)
+    _check(cells, space, method, metric, trials, startup, at_once)
     folds = {cell: list(members) for cell, members in cells.items()}
     record = Journal(
         journal, _description(folds, space, network, method, metric, startup, at_once, robust, seed, training)
@@ -103,12 +103,12 @@ def tune(
 
 
 def _next_trials(done: int, startup: int, at_once: int, trials: int) -> range:
-    """The random points depend on nothing, so all of them are one round; after them a round is ``at_once`` trials."""
+    """Return the numbers of the trials in the next round: all random points at once, then ``at_once`` trials a round."""
     return range(done, min(trials, startup if done < startup else _round(done, startup, at_once) + at_once))
 
 
 def _round(trial: int, startup: int, at_once: int) -> int:
-    """The first trial of the round of a trial."""
+    """Return the number of the first trial in the round of a trial."""
     return trial - (trial - startup) % at_once
 
 
@@ -122,7 +122,7 @@ def _suggestions(
     robust: bool,
     seed: int,
 ) -> list[Point]:
-    """A point for every trial asked for; it depends on its cell and the rounds before, not on other cells."""
+    """Return a point for every trial. It depends on the earlier rounds of its cell, not on other cells."""
     calls: list[tuple[Any, ...]] = []
     for cell, group in groupby(asked, key=lambda question: question[0]):
         numbers = [k for _, k in group]
@@ -148,7 +148,7 @@ def _random_points(space: Space, seeds: list[list[int]]) -> list[Point]:
 def _next_points(
     space: Space, tried: list[tuple[Point, float]], begun: list[Point], seeds: list[list[int]], robust: bool
 ) -> list[Point]:
-    """On one thread: the matrices are small, and the point must not depend on the number of threads."""
+    """Return the next points, computed on one thread so that they do not depend on the number of threads."""
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
@@ -158,7 +158,13 @@ def _next_points(
 
 
 def _check(
-    cells: Mapping[str, Sequence[Member]], space: Space, metric: str, trials: int, startup: int, at_once: int
+    cells: Mapping[str, Sequence[Member]],
+    space: Space,
+    method: Method,
+    metric: str,
+    trials: int,
+    startup: int,
+    at_once: int,
 ) -> None:
     if not cells:
         raise ValueError("there is no cell to tune: give at least one")
@@ -170,7 +176,9 @@ def _check(
     lowest = {name: low for name, (low, _) in space.items()}
     for cell, members in cells.items():
         for k, member in enumerate(members):  # before a journal is begun
-            replace(member, **lowest).check(f"fold {k} of cell {cell!r}")  # type: ignore[arg-type]
+            name, tried = f"fold {k} of cell {cell!r}", replace(member, **lowest)  # type: ignore[arg-type]
+            tried.check(name)
+            method.check(tried, name)
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not valid: choose one of {', '.join(map(repr, METRICS))}")
     for name, value in (("trials", trials), ("startup", startup), ("at_once", at_once)):
@@ -190,7 +198,7 @@ def _description(
     seed: int,
     training: Mapping[str, Any],
 ) -> dict[str, Any]:
-    """What must be the same for a search to go on."""
+    """Return everything that must be the same for a search to continue from its journal."""
     return {
         "cells": list(folds),
         "rows": [[member.train_rows for member in members] for members in folds.values()],
@@ -198,7 +206,7 @@ def _description(
         "starts": ["own" if member.init is None else "given" for members in folds.values() for member in members[:1]],
         "network": repr(network),
         "space": {name: list(bounds) for name, bounds in space.items()},
-        "method": repr(method),
+        "method": {"name": method.name, **{name: _described(value) for name, value in method.as_dict().items()}},
         "metric": metric,
         "startup": startup,
         "at_once": at_once,
@@ -210,7 +218,7 @@ def _description(
 
 
 def _described(value: Any) -> str | int | float:
-    """The same in every process: functions by their name, other objects without their address."""
+    """Return a description that is the same in every process: names of functions, reprs without memory addresses."""
     if isinstance(value, str | int | float):
         return value
     if callable(value) and hasattr(value, "__qualname__"):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from vadam.ensemble.calibration import noise_precision
+from vadam.tuning.calibration import noise_precision
 
 pytest.importorskip("scipy", reason="scipy is not installed")
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from vadam.ensemble.journal import Journal, JournalError
+from vadam.tuning.journal import Journal, JournalError
 
 DEEP = "[" * 100_000
 

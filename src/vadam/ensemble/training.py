@@ -8,23 +8,46 @@ members, or in several single-threaded processes, for small networks faster than
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from vadam.ensemble.chunk import Settings, Training, train_chunk
-from vadam.ensemble.engine import check_dropout, choose
-from vadam.ensemble.members import Member, copied
-from vadam.ensemble.methods import Method
+from vadam.ensemble.members import Member
+from vadam.ensemble.method import Method
 from vadam.ensemble.minibatches import Schedule
 from vadam.ensemble.mlp import layers_of
+from vadam.ensemble.scores import Scores, scores
 from vadam.ensemble.stack import Stack
+from vadam.ensemble.trainer import Settings, Trainer
 
 FLOATS_A_CHUNK = 400_000  # activations of one layer, all members and samples: what fits the cache
 COMPILE_FROM = 100_000  # steps times members: below, compiling takes longer than it saves
 
 Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The result of a training; member e is in place e of everything.
+
+    ``scores`` has one number a member for each score, and is empty without test rows. ``history[name][e]`` holds a score
+    of member e after each of its epochs. ``stack`` is None if the posteriors were not kept.
+    """
+
+    stack: Stack | None
+    scores: Scores
+    history: dict[str, list[Tensor]]
+    diverged: Tensor
+
+
+class Reporting(NamedTuple):
+    """The arguments of ``train`` that say what is scored and kept."""
+
+    evaluation_samples: int
+    history: bool
+    keep: bool
 
 
 def train(
@@ -54,7 +77,7 @@ def train(
     Args:
         members: the networks to train: data, rows and numbers of each.
         network: the architecture; its weights are not used.
-        method: one of ``vadam.ensemble.methods``, e.g. ``Vadam(lr=0.01, samples=10)``.
+        method: the rule and its settings, e.g. ``Method("vadam", lr=0.01, samples=10)``.
         likelihood: "gaussian", "bernoulli" (labels 0 and 1, one output) or "categorical".
         epochs, batch_size: passes over a member's rows, and examples a step; the last small minibatch is kept.
         standardise: the inputs, and real targets, by the member's training rows.
@@ -69,35 +92,22 @@ def train(
         dtype: of weights and data.
         progress: called with the number of members done and of all.
 
-    >>> from vadam.ensemble import MLP, Vadam
+    >>> from vadam.ensemble import MLP
     >>> x = torch.linspace(-2, 2, 50).unsqueeze(1)
     >>> members = [Member(x, x.sin(), noise_precision=100.0, seed=seed) for seed in range(3)]
-    >>> training = train(members, MLP(1, 20, 1, activation="tanh"), Vadam(lr=0.01, samples=4), epochs=5)
+    >>> training = train(members, MLP(1, 20, 1, activation="tanh"), Method("vadam", lr=0.01), epochs=5)
     >>> training.stack.outputs(x, samples=10).shape  # members, samples, rows, outputs
     torch.Size([3, 10, 50, 1])
     """
     members = list(members)
-    _check(members, network, method, likelihood, engine, history)
     whole = {"epochs": epochs, "batch_size": batch_size, "evaluation_samples": evaluation_samples, "jobs": jobs}
     for name, value in {**whole, "chunk": 1 if chunk is None else chunk}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
     settings = Settings(
-        network=network,
-        outputs=_outputs(network, members[0]),
-        method=method,
-        likelihood=likelihood,
-        epochs=epochs,
-        batch_size=batch_size,
-        standardise=standardise,
-        schedule=schedule,
-        evaluation_samples=evaluation_samples,
-        history=history,
-        keep=keep,
-        engine=engine,
-        compiled=False,
-        dtype=dtype,
+        network, method, likelihood, epochs, batch_size, standardise, schedule, engine=engine, dtype=dtype
     )
+    _check(members, settings, history)
     lengths = [settings.length(member) for member in members]
     if engine in ("auto", "bmm") and layers_of(network):
         pays = sum(lengths) >= COMPILE_FROM
@@ -106,7 +116,7 @@ def train(
     order = sorted(range(len(members)), key=lambda e: -lengths[e])
     chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
     parts: list[Training] = []
-    for part in _run(jobs, chunks, settings):
+    for part in _run(jobs, chunks, settings, Reporting(evaluation_samples, history, keep)):
         parts.append(part)
         if progress:
             progress(sum(len(done.diverged) for done in parts), len(members))
@@ -114,43 +124,61 @@ def train(
 
 
 def _equal_size(members: int, most: int, jobs: int) -> int:
-    """Chunks of equal size, at most ``most``, as many for each process."""
+    """Return the size of equal chunks, at most ``most``, as many for each process."""
     rounds = -(-members // (most * jobs))
     return -(-members // (rounds * jobs))
 
 
-def _run(jobs: int, chunks: list[list[Member]], settings: Settings) -> Iterator[Training]:
-    """The chunks' results, in order."""
+def _run(jobs: int, chunks: list[list[Member]], settings: Settings, reporting: Reporting) -> Iterator[Training]:
+    """Yield the chunks' results, in order."""
     stack = max(2, len(chunks[0])) if settings.compiled else 1
     if jobs == 1:
-        yield from (_single_threaded(members, stack, settings) for members in chunks)
+        yield from (_single_threaded(members, stack, settings, reporting) for members in chunks)
         return
     try:
         import joblib
     except ImportError as error:
         raise ImportError(f'jobs={jobs} runs processes through joblib: pip install "vadam[sweep]"') from error
     parallel = joblib.Parallel(n_jobs=jobs, return_as="generator")
-    yield from parallel(joblib.delayed(_single_threaded)(members, stack, settings) for members in chunks)
+    yield from parallel(joblib.delayed(_single_threaded)(members, stack, settings, reporting) for members in chunks)
 
 
-def _single_threaded(members: list[Member], stack: int, settings: Settings) -> Training:
-    """One chunk; small networks on one thread, as there is nothing to share out and threads would change the rounding.
+def _single_threaded(members: list[Member], stack: int, settings: Settings, reporting: Reporting) -> Training:
+    """Train one chunk; small networks on one thread, because threads would change the rounding and gain nothing.
 
     A chunk smaller than ``stack`` is filled up with copies, so that nothing is compiled again for another size.
     """
     if settings.engine != "bmm":
-        return train_chunk(members, settings)
+        return _train_chunk(members, settings, reporting)
     threads = torch.get_num_threads()
     try:
         torch.set_num_threads(1)
         copies = [members[0]] * (stack - len(members))
-        return _joined([train_chunk(members + copies, settings)], list(range(len(members))))
+        return _joined([_train_chunk(members + copies, settings, reporting)], list(range(len(members))))
     finally:
         torch.set_num_threads(threads)
 
 
+def _train_chunk(members: list[Member], settings: Settings, reporting: Reporting) -> Training:
+    """Train one stack from its first weights to its scores."""
+    trainer = Trainer(members, settings)
+    curves: list[list[Scores]] = [[] for _ in members]
+    for t, batch in enumerate(trainer.batches(), start=1):
+        trainer.step(batch)
+        for e, member in enumerate(members if reporting.history else ()):
+            epoch, rest = divmod(t, settings.epoch_length(member))
+            if rest == 0 and t <= settings.length(member):
+                found = scores(trainer.stack[e], [trainer.tests[e]], reporting.evaluation_samples, epoch=epoch)
+                curves[e].append(found)
+    stack = trainer.stack
+    final = scores(stack, trainer.tests, reporting.evaluation_samples) if trainer.tests else {}
+    names = list(final) if reporting.history else []
+    history = {name: [torch.cat([score[name] for score in curve]) for curve in curves] for name in names}
+    return Training(stack if reporting.keep else None, final, history, ~stack.finite)
+
+
 def _joined(parts: list[Training], order: list[int]) -> Training:
-    """The chunks' results as one; position i of the chunks, laid end to end, belongs to member ``order[i]``."""
+    """Join the chunks' results; position i of the chunks, laid end to end, belongs to member ``order[i]``."""
     place = [0] * len(order)
     for i, e in enumerate(order):
         place[e] = i
@@ -164,26 +192,12 @@ def _joined(parts: list[Training], order: list[int]) -> Training:
     )
 
 
-def _check(
-    members: list[Member], network: nn.Module, method: Method, likelihood: str, engine: str, history: bool
-) -> None:
+def _check(members: list[Member], settings: Settings, history: bool) -> None:
     if not members:
         raise ValueError("there is no member to train: give at least one")
-    choose(engine, network, likelihood)
-    if method.drops_out:
-        check_dropout(network)
-    if isinstance(method.samples, bool) or not isinstance(method.samples, int) or method.samples < 1:
-        raise ValueError(f"samples={method.samples!r} is not valid: give a whole number from 1")
+    settings.check()
     for e, member in enumerate(members):
-        member.check(f"member {e}")
-        start = getattr(method, "init_precision", None)
-        prior = member.prior_precision / member.temperature
-        if method.starts_above_prior and start is not None and start < prior:
-            of_what = "prior_precision" if member.temperature == 1 else "prior_precision/temperature"
-            raise ValueError(
-                f"init_precision={start!r} is below {of_what}={prior!r} of member {e}: "
-                "the posterior cannot start wider than the prior; leave init_precision out to start at the prior"
-            )
+        settings.check_member(member, f"member {e}")
     tested = sum(member.test is not None for member in members)
     if tested not in (0, len(members)):
         raise ValueError(f"{tested} of {len(members)} members have test rows: give them to all members or to none")
@@ -191,18 +205,7 @@ def _check(
         raise ValueError("history=True scores the test rows after every epoch, but the members have no test rows")
 
 
-def _outputs(network: nn.Module, member: Member) -> int:
-    """The number of outputs, found by trying one row."""
-    row = copied(member.x[:1]).to(next(network.parameters()).dtype)
-    try:
-        with torch.no_grad():
-            output = network(row)
-    except Exception as error:
-        raise ValueError(f"the network cannot take rows of shape {list(row.shape[1:])}: {error}") from error
-    return 1 if output.dim() == 1 else output.shape[-1]
-
-
 def _fitting(network: nn.Module, rows: int) -> int:
-    """How many members fit, when each runs ``rows`` rows (samples times examples) through its widest layer."""
+    """Return how many members fit, when each runs ``rows`` rows (samples times examples) through its widest layer."""
     width = max(p.shape[0] for p in network.parameters())
     return max(1, FLOATS_A_CHUNK // (rows * width))

@@ -1,0 +1,178 @@
+"""Train E networks as one stack, step by step."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import torch
+from torch import Tensor, nn
+
+from vadam.ensemble import step as steps
+from vadam.ensemble.engine import check_dropout, choose
+from vadam.ensemble.layout import shapes_of, split
+from vadam.ensemble.members import Member, Scaling, copied, rows_of
+from vadam.ensemble.method import Method
+from vadam.ensemble.minibatches import Batch, Rows, Schedule, minibatches
+from vadam.ensemble.noise import Stream
+from vadam.ensemble.stack import Stack
+
+
+@dataclass(frozen=True, eq=False)
+class Settings:
+    """How every member of a stack is trained; ``train`` describes the arguments."""
+
+    network: nn.Module
+    method: Method
+    likelihood: str = "gaussian"
+    epochs: int = 40
+    batch_size: int = 32
+    standardise: bool = True
+    schedule: Schedule | None = None
+    engine: str = "auto"
+    compiled: bool = False
+    dtype: torch.dtype = torch.float32
+
+    def check(self) -> None:
+        """Raise ValueError if the network does not fit the engine, the likelihood or the method."""
+        choose(self.engine, self.network, self.likelihood)
+        if self.method.drops_out:
+            check_dropout(self.network)
+
+    def check_member(self, member: Member, name: str) -> None:
+        """Raise ValueError if a member's rows or numbers are wrong."""
+        member.check(name)
+        self.method.check(member, name)
+
+    def epoch_length(self, member: Member) -> int:
+        """Return the number of steps in an epoch of the member."""
+        return -(-member.train_rows // self.batch_size)
+
+    def length(self, member: Member) -> int:
+        """Return the number of steps in the whole training of the member."""
+        return (self.epochs if member.epochs is None else member.epochs) * self.epoch_length(member)
+
+
+class Trainer:
+    """A stack of networks in training: for loops of your own, where ``train`` does not look often enough.
+
+    >>> from vadam.ensemble import MLP
+    >>> x = torch.linspace(-2, 2, 50).unsqueeze(1)
+    >>> members = [Member(x, x.sin(), noise_precision=100.0, seed=seed) for seed in range(3)]
+    >>> trainer = Trainer(members, Settings(MLP(1, 20, 1), Method("vadam", lr=0.01), epochs=2))
+    >>> for batch in trainer.batches():
+    ...     trainer.step(batch)
+    >>> len(trainer.stack)
+    3
+
+    Attributes:
+        state: the rule's state, tensors [E, P] and [E, 1].
+        tests: the standardised test rows of every member; empty if there are none.
+        stack: the posteriors as they are now.
+    """
+
+    def __init__(self, members: Sequence[Member], settings: Settings) -> None:
+        settings.check()
+        self.members, self.settings = list(members), settings
+        for e, member in enumerate(self.members):
+            settings.check_member(member, f"member {e}")
+        self._rows, self.tests, self._scalings = _standardised(self.members, settings)
+        method, shapes, dtype = settings.method, shapes_of(settings.network), settings.dtype
+        self._constants = steps.Constants(
+            method.numbers(self.members, dtype),
+            torch.tensor([m.noise_precision for m in self.members], dtype=dtype),
+            torch.tensor([m.dropout for m in self.members], dtype=dtype),
+        )
+        engine = choose(settings.engine, settings.network, settings.likelihood)
+        self._step = steps.make(method, engine, shapes, settings.batch_size, compiled=settings.compiled)
+        self.state = steps.start(method, _first_weights(settings.network, self.members, dtype), self._constants)
+
+    def batches(self, first: int = 0) -> Iterator[Batch]:
+        """Yield the minibatches of every step from ``first`` on."""
+        every = minibatches(
+            self._rows,
+            steps=[self.settings.length(m) for m in self.members],
+            seeds=[m.seed for m in self.members],
+            lr=[self.settings.method.values_of(m)["lr"] for m in self.members],
+            batch_size=self.settings.batch_size,
+            schedule=self.settings.schedule,
+            stream=Stream.DROPOUT if self.settings.method.drops_out else Stream.WEIGHTS,
+        )
+        return islice(every, first, None)
+
+    def step(self, batch: Batch) -> None:
+        """Take one step of every member."""
+        self.state = self._step(self.state, batch, self._constants)
+
+    @property
+    def stack(self) -> Stack:
+        """The posteriors as they are now."""
+        method, shapes = self.settings.method, shapes_of(self.settings.network)
+        rule_args = method.rule_args(self._constants.numbers)
+        precision = method.precision(self.state, rule_args)
+        return Stack(
+            network=self.settings.network,
+            likelihood=self.settings.likelihood,
+            mean=split(self.state.mu, shapes),
+            precision=None if precision is None else split(precision, shapes),
+            prior_precision=rule_args["lam"].flatten() if method.has_prior else None,
+            noise_precision=self._constants.noise_precision,
+            dropout=self._constants.dropout if method.drops_out else None,
+            seeds=[m.seed for m in self.members],
+            scaling=Scaling(*(torch.stack(values) for values in zip(*self._scalings, strict=True))),
+            engine=self.settings.engine,
+        )
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the rule's state by the names of its fields."""
+        return dict(self.state._asdict())
+
+    def load_state_dict(self, state: dict[str, Tensor]) -> None:
+        """Go on from a state that ``state_dict`` returned; ``batches(first=...)`` skips the steps that were taken."""
+        self.state = type(self.state)(*(state[name] for name in self.state._fields))
+
+
+def _standardised(members: list[Member], settings: Settings) -> tuple[Rows, list[tuple[Tensor, Tensor]], list[Scaling]]:
+    """Return the training rows, the test rows and the scalings of all members."""
+    likelihood, outputs = settings.likelihood, _outputs(settings.network, members[0])
+    x_train, y_train, scalings, tests = [], [], [], []
+    for member in members:
+        x, y = rows_of(member, member.train, likelihood=likelihood, outputs=outputs)
+        scaling = Scaling.of(
+            x, y, inputs=settings.standardise, targets=settings.standardise and likelihood == "gaussian"
+        )
+        x_train.append(scaling.x(x).to(settings.dtype))
+        y_train.append(scaling.y(y).to(settings.dtype))
+        scalings.append(scaling)
+        if member.test is not None:
+            x, y = rows_of(member, member.test, likelihood=likelihood, outputs=outputs)
+            tests.append((scaling.x(x).to(settings.dtype), scaling.y(y).to(settings.dtype)))
+    return Rows(torch.cat(x_train), torch.cat(y_train), [len(x) for x in x_train]), tests, scalings
+
+
+def _outputs(network: nn.Module, member: Member) -> int:
+    """Return the number of outputs, found by trying one row."""
+    row = copied(member.x[:1]).to(next(network.parameters()).dtype)
+    try:
+        with torch.no_grad():
+            output = network(row)
+    except Exception as error:
+        raise ValueError(f"the network cannot take rows of shape {list(row.shape[1:])}: {error}") from error
+    return 1 if output.dim() == 1 else output.shape[-1]
+
+
+def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype) -> Tensor:
+    """Return the member's ``init``, or what the module itself draws after ``torch.manual_seed(seed)``, [E, P]."""
+    drawn = copy.deepcopy(network)
+    rows = []
+    with torch.random.fork_rng(devices=[]):
+        for member in members:
+            torch.manual_seed(member.seed)
+            for module in drawn.modules():
+                if hasattr(module, "reset_parameters"):
+                    module.reset_parameters()  # type: ignore[operator]
+            own = member.init or {}
+            rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
+    return torch.stack(rows).to(dtype)
