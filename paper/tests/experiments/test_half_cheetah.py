@@ -23,13 +23,14 @@ from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.half_cheetah import plot, table
 from vadam_paper.experiments.half_cheetah.film import film, limbs_of, on_its_back
-from vadam_paper.experiments.intervals import welch
+from vadam_paper.experiments.intervals import welch, welch_freedom
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, Results, read_results
 from vadam_paper.experiments.rl import cells, explore_rule, records, verdicts
 from vadam_paper.experiments.rl.explore import Explore
 from vadam_paper.experiments.rl.methods import table_3
 from vadam_paper.experiments.rl.trial import Trial
+from vadam_paper.experiments.verdicts import trials_needed
 
 EXPERIMENT = find("half-cheetah")
 SMALL = replace(
@@ -259,10 +260,11 @@ def test_the_ledger_judges_five_trials_and_no_fewer() -> None:
     assert found["rl-sgd-plain"] == found["rl-early"] == found["rl-variance"] == Verdict.SUPPORTED
     assert found["rl-sgd-explore"] == found["rl-vadagrad-early"] == found["rl-final"] == Verdict.NOT_RUN
     found = verdicts_of(recorded(vadam=slow, vadagrad=fast, adam_plain=fast, sgd_plain=slow))
-    assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
+    assert found["rl-early"] == Verdict.CONTRADICTED
+    assert found["rl-sgd-plain"] == Verdict.UNDECIDED
     assert verdicts_of(recorded(vadam=fast[:4], adam_plain=slow))["rl-early"] == Verdict.NOT_RUN
     growing = [trial(0, 1, grown=0.5) for _ in range(5)]
-    assert verdicts_of(recorded(vadagrad=growing))["rl-variance"] == Verdict.NOT_SUPPORTED
+    assert verdicts_of(recorded(vadagrad=growing))["rl-variance"] == Verdict.CONTRADICTED
     assert set(verdicts_of(Results()).values()) == {Verdict.NOT_RUN}
 
 
@@ -270,7 +272,7 @@ def test_a_difference_within_the_noise_of_five_trials_is_none() -> None:
     levels = (-900, -400, 0, 400, 900)
     fast, slow = [trial(level + 100, 1) for level in levels], [trial(level, 1) for level in levels]
     found = verdicts_of(recorded(vadam=fast, vadagrad=fast, adam_plain=slow, sgd_plain=slow))
-    assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.NOT_SUPPORTED
+    assert found["rl-early"] == found["rl-sgd-plain"] == Verdict.UNDECIDED
     assert "undecided" in evidence("rl-early", recorded(vadam=fast, adam_plain=slow))
 
 
@@ -280,11 +282,11 @@ def test_comparable_is_neither_far_apart_nor_unknown() -> None:
         found = verdicts_of(recorded(vadam=vadam, adam_plain=adam, adam_explore=adam))
         return found["rl-catch-up"], found["rl-no-premature"]
 
-    yes, no = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED
+    yes, no, maybe = Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.UNDECIDED
     assert judged((5000, 50), (5000, 50)) == (yes, yes)
     assert judged((1000, 50), (6000, 50)) == (no, no)
     assert judged((9000, 50), (6000, 50)) == (no, yes)
-    assert judged((6000, 3000), (3000, 3000)) == (no, no)
+    assert judged((6000, 3000), (3000, 3000)) == (maybe, maybe)
 
 
 def test_the_table_compares_trials_at_one_time_step() -> None:
@@ -400,13 +402,54 @@ def test_the_ledger_judges_three_million_steps() -> None:
     assert Verdict.NOT_RUN not in found.values()
     late = ("rl-sgd-late", "rl-catch-up", "rl-premature", "rl-no-premature")
     assert {found[claim] for claim in late} == {Verdict.SUPPORTED}
-    assert found["rl-final"] == Verdict.NOT_SUPPORTED
+    assert found["rl-final"] == Verdict.UNDECIDED
     found = verdicts_of(recorded(**curves | {"vadam": low, "adam_explore": high, "adam_plain": low}))
-    assert found["rl-no-premature"] == found["rl-final"] == Verdict.NOT_SUPPORTED
-    assert (
-        verdicts_of(recorded(**curves | {"adam_plain": low, "adam_explore": low}))["rl-catch-up"]
-        == Verdict.NOT_SUPPORTED
+    assert found["rl-no-premature"] == Verdict.CONTRADICTED
+    assert found["rl-final"] == Verdict.UNDECIDED
+    found = verdicts_of(recorded(**curves | {"adam_plain": low, "adam_explore": low}))
+    assert found["rl-catch-up"] == Verdict.CONTRADICTED
+
+
+def test_what_would_decide_is_told_in_trials_and_hours() -> None:
+    """The proposed number is that at which Welch's interval excludes zero in four of five repetitions."""
+    rng = np.random.default_rng(0)
+
+    def sample(level: float, n: int) -> list[dict]:
+        return [trial(level + 100 * x, 0) for x in rng.normal(size=n)]
+
+    results = recorded(vadam=sample(110, 5), adam_plain=sample(0, 5))
+    results["authors"].manifest["cpu_seconds"] = 3600.0  # for ten trials of 100,000 steps
+    plan = next(e.evidence.would_decide for e in entries(EXPERIMENT, results) if e.claim.id == "rl-early")
+    found = re.fullmatch(
+        r"Vadam against Adam-Plain: (\d+) trials of each decide it with a probability of 80 %, (\d+) more \(([\d.]+) processor hours\)\.",
+        plan,
     )
+    assert found is not None, plan
+    assert int(found[2]) == 2 * (int(found[1]) - 5)
+    assert float(found[3]) == pytest.approx(int(found[2]) / 10, abs=0.05)
+    gap = 300.0
+    pilots = ([-200.0, -100.0, 0.0, 100.0, 200.0], [gap - 200, gap - 100, gap, gap + 100, gap + 200])
+    needed = trials_needed(welch(pilots[1], pilots[0]), 5, freedom=welch_freedom(*pilots))
+    assert needed is not None
+    spread = float(np.std(pilots[0], ddof=1))
+    drawn = (rng.normal(gap, spread, (2000, needed)), rng.normal(0, spread, (2000, needed)))
+    assert np.mean([welch(a, b).low > 0 for a, b in zip(*drawn, strict=True)]) > 0.78
+
+
+def test_the_authors_own_runs_go_through_the_same_judges() -> None:
+    """Of the early claims their first run supports two, their second none, and about Adam-Explore they contradict each other."""
+    shipped = {entry.claim.id: entry.shipped for entry in entries(EXPERIMENT, Results())}
+    early = ("rl-early", "rl-early-explore", "rl-sgd-plain", "rl-sgd-explore", "rl-vadagrad-early")
+    first, second = ({claim: shipped[claim][run].verdict for claim in early} for run in ("run 1", "run 2"))
+    assert [claim for claim in early if first[claim] == Verdict.SUPPORTED] == ["rl-early", "rl-early-explore"]
+    assert Verdict.SUPPORTED not in second.values()
+    assert second["rl-early-explore"] == Verdict.CONTRADICTED
+    assert shipped["rl-variance"] == {}
+    speeds = [
+        records.speed(t, 100_000)
+        for t in records.trials(EXPERIMENT.part("shipped").runs("rl-early")["run 1"]["authors"], "vadam")
+    ]
+    assert speeds == pytest.approx(table.PAPER["runs"][0]["vadam"]["speeds"], abs=0.2)
 
 
 def test_unrest_is_neither_slope_nor_what_comes_later() -> None:
@@ -416,7 +459,7 @@ def test_unrest_is_neither_slope_nor_what_comes_later() -> None:
     assert records.unrest(trial(0, 30), 100_000) == pytest.approx(0)
     assert records.unrest(restless(trial(0, 30), 5.0), 100_000) == pytest.approx(10.0)
     calm, fast = [trial(i, 1) for i in range(5)], [trial(i, 50) for i in range(5)]
-    assert verdicts_of(recorded(vadam=calm, adam_explore=fast))["rl-unstable"] == Verdict.NOT_SUPPORTED
+    assert verdicts_of(recorded(vadam=calm, adam_explore=fast))["rl-unstable"] == Verdict.UNDECIDED
     wild = [restless(t, 100.0 + i) for i, t in enumerate(fast)]
     later = [trial(i, 1, end=200_000) for i in range(5)]
     for t in later:

@@ -432,7 +432,7 @@ def test_what_the_ledger_says() -> None:
 
     assert verdict(recorded(None)) == Verdict.NOT_RUN
     assert verdict(recorded(0.004)) == Verdict.SUPPORTED
-    assert verdict(recorded(0.04)) == Verdict.NOT_SUPPORTED
+    assert verdict(recorded(0.04)) == Verdict.CONTRADICTED
 
 
 def test_presets_are_the_announced_ones() -> None:

@@ -8,8 +8,9 @@ from scipy import stats
 
 from vadam_paper.experiments import Experiment, find
 from vadam_paper.experiments.intervals import difference, interval, quartiles, student
-from vadam_paper.experiments.ledger import Claim, Verdict, entries, judged, ledger
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict, entries, ledger
 from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.verdicts import exactly
 
 THEORY = find("theory")
 
@@ -22,8 +23,8 @@ class Fake(Experiment):
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (
-            Claim("one", "§1", "One.", lambda results: judged(results["text"]["a"]["x"] == 1, "x is 1.")),
-            Claim("two", "§1", "Two.", lambda results: judged(False, "no.")),
+            Claim("one", "§1", "One.", lambda results: Evidence(exactly(results["text"]["a"]["x"] == 1), "x is 1.")),
+            Claim("two", "§1", "Two.", lambda results: Evidence(exactly(False), "no.")),
             Claim("three", "§1", "Three."),
         )
 
@@ -37,7 +38,7 @@ def verdicts(experiment: Experiment, results: Results) -> list[Verdict]:
 
 
 def test_judged_by_the_paper_preset_alone() -> None:
-    yes, no, none = Verdict.SUPPORTED, Verdict.NOT_SUPPORTED, Verdict.NOT_RUN
+    yes, no, none = Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.NOT_RUN
     assert verdicts(fake("text"), Results({"text": run_of("paper")})) == [yes, no, none]
     assert verdicts(fake("text"), Results({"text": run_of("quick")})) == [none, none, none]
     assert verdicts(fake("text"), Results({"text": run_of("smoke")})) == [none, none, none]

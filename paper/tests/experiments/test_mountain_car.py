@@ -76,6 +76,7 @@ def test_the_page_has_the_recorded_numbers() -> None:
 def test_weights_must_beat_every_noise_on_actions() -> None:
     always, never, often = [3] * 5, [0] * 5, [1, 1, 1, 0, 0]
     assert verdict(vadam_episode=always, adam_action_noise=never, adam_correlated_noise=never) == Verdict.SUPPORTED
-    assert verdict(vadam_episode=always, adam_action_noise=never, adam_correlated_noise=always) == Verdict.NOT_SUPPORTED
-    assert verdict(vadam_episode=often, adam_action_noise=never, adam_correlated_noise=never) == Verdict.NOT_SUPPORTED
+    assert verdict(vadam_episode=always, adam_action_noise=never, adam_correlated_noise=always) == Verdict.UNDECIDED
+    assert verdict(vadam_episode=often, adam_action_noise=never, adam_correlated_noise=never) == Verdict.UNDECIDED
+    assert verdict(vadam_episode=never, adam_action_noise=always, adam_correlated_noise=always) == Verdict.CONTRADICTED
     assert verdict(vadam_episode=always, adam_action_noise=never) == Verdict.NOT_RUN

@@ -10,7 +10,7 @@ import pytest
 
 from vadam_paper.experiments import find
 from vadam_paper.experiments.contract import Experiment
-from vadam_paper.experiments.ledger import Claim, judged
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
 from vadam_paper.experiments.runner import run
 from vadam_paper.report import build
 
@@ -31,7 +31,7 @@ window.addEventListener("load", () => setTimeout(() => {
   const visible = () => [...document.querySelectorAll("#claims tbody tr")].filter((r) => r.offsetParent !== null);
   const press = (verdict) => document.querySelector(`.filters button[data-verdict="${verdict}"]`).click();
   const answers = { all: visible().length };
-  for (const verdict of ["supported", "not-supported", "not-run"]) {
+  for (const verdict of ["supported", "contradicted", "undecided", "not-run"]) {
     press(verdict);
     answers[verdict] = visible().map((row) => row.dataset.verdict);
     answers[verdict + "-count"] = document.getElementById("shown").textContent;
@@ -65,8 +65,9 @@ class Mixed(Experiment):
     @property
     def claims(self) -> tuple[Claim, ...]:
         return (
-            Claim("yes", "§1", "Yes.", lambda results: judged(True, "shown.")),
-            Claim("no", "§2", "No.", lambda results: judged(False, "not shown.")),
+            Claim("yes", "§1", "Yes.", lambda results: Evidence(Verdict.SUPPORTED, "shown.")),
+            Claim("no", "§2", "No.", lambda results: Evidence(Verdict.CONTRADICTED, "the opposite.")),
+            Claim("open", "§3", "Open.", lambda results: Evidence(Verdict.UNDECIDED, "both.", "Three more trials.")),
         )
 
 
@@ -114,9 +115,11 @@ def test_the_page_works(page: Path, tmp_path: Path, width: int) -> None:
     answers = ask(page, tmp_path / "profile", width)
     assert answers["failures"] == []
     assert answers["supported"] == ["supported"]
-    assert answers["not-supported"] == ["not-supported"]
+    assert answers["contradicted"] == ["contradicted"]
+    assert answers["undecided"] == ["undecided"]
+    assert "Three more trials." in page.read_text()
     assert set(answers["not-run"]) == {"not-run"}
-    assert answers["all"] == 2 + len(answers["not-run"])
+    assert answers["all"] == 3 + len(answers["not-run"])
     assert answers["supported-count"] == "1"
     assert answers["pressed"] == 1
     assert answers["artefact"] == ["local-minima"]

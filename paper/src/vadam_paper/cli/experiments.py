@@ -54,7 +54,7 @@ def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     """Show the experiments and what is recorded of each."""
     with exit_on_error(as_json):
         from vadam_paper.experiments import experiments
-        from vadam_paper.experiments.ledger import entries
+        from vadam_paper.experiments.ledger import Verdict, entries
         from vadam_paper.experiments.results import read_results, recorded_sets
 
         rows = []
@@ -70,8 +70,7 @@ def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
                     "protocols": list(experiment.protocols),
                     "recorded": {protocol: run.preset for protocol, run in recorded.items()},
                     "claims": len(verdicts),
-                    "supported": verdicts.count("supported"),
-                    "not_supported": verdicts.count("not supported"),
+                    **{verdict.value.replace(" ", "_"): verdicts.count(verdict.value) for verdict in Verdict},
                 }
             )
         print_json(rows) if as_json else _show_list(rows)
@@ -193,11 +192,11 @@ def _show_list(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "artefact", "recorded", "claims: supported / not / of", "what"):
+    for column in ("name", "artefact", "recorded", "claims: supported / contradicted / undecided / of", "what"):
         table.add_column(column)
     for row in rows:
         recorded = ", ".join(f"{protocol} ({preset})" for protocol, preset in row["recorded"].items())
-        counts = f"{row['supported']} / {row['not_supported']} / {row['claims']}"
+        counts = " / ".join(str(row[key]) for key in ("supported", "contradicted", "undecided", "claims"))
         missing = "–" if row["runnable"] else "declared, not runnable"
         table.add_row(row["name"], row["artefact"], recorded or missing, counts, row["title"])
     _say(table)
@@ -227,6 +226,8 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
         _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
+        if entry.evidence.would_decide:
+            _say(f"    would decide it: {entry.evidence.would_decide}")
     if not judged:
         _say(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
 

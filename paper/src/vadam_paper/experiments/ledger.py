@@ -1,28 +1,14 @@
 """The claims ledger: every claim the paper makes in words, the evidence measured for it, a verdict."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from vadam_paper.experiments.contract import Experiment
 from vadam_paper.experiments.results import Results, read_results
+from vadam_paper.experiments.verdicts import Evidence, Verdict
 
-
-class Verdict(StrEnum):
-    SUPPORTED = "supported"
-    NOT_SUPPORTED = "not supported"
-    NOT_RUN = "not run"
-
-
-@dataclass(frozen=True)
-class Evidence:
-    verdict: Verdict
-    text: str
-
-
-def judged(supported: bool, text: str) -> Evidence:
-    return Evidence(Verdict.SUPPORTED if supported else Verdict.NOT_SUPPORTED, text)
+__all__ = ["Claim", "Entry", "Evidence", "Verdict", "entries", "ledger"]
 
 
 @dataclass(frozen=True)
@@ -43,6 +29,8 @@ class Entry:
     artefact: str
     claim: Claim
     evidence: Evidence
+    shipped: dict[str, Evidence] = field(default_factory=dict)
+    """What the same judge says of data that the authors published, run by run."""
 
 
 def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
@@ -51,7 +39,13 @@ def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
 
 def entries(experiment: Experiment, results: Results) -> list[Entry]:
     return [
-        Entry(experiment.name, experiment.artefact, claim, _judge(claim, results, experiment))
+        Entry(
+            experiment.name,
+            experiment.artefact,
+            claim,
+            _judge(claim, results, experiment),
+            _judge_shipped(claim, experiment),
+        )
         for claim in experiment.claims
     ]
 
@@ -69,3 +63,12 @@ def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
         which = " and ".join(missing)
         return Evidence(Verdict.NOT_RUN, f"Run it: vadam reproduce {experiment.name} (missing: {which} protocol).")
     return claim.judge(full)
+
+
+def _judge_shipped(claim: Claim, experiment: Experiment) -> dict[str, Evidence]:
+    """Return the evidence in the authors' published data; empty where they hold nothing about the claim."""
+    judge = claim.judge
+    if judge is None or not experiment.has("shipped"):
+        return {}
+    runs: dict[str, Results] = experiment.part("shipped").runs(claim.id)
+    return {label: judge(results) for label, results in runs.items()}

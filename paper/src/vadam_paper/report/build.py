@@ -61,6 +61,11 @@ def as_json(rows: list[Entry]) -> dict[str, object]:
                 "claim": entry.claim.says,
                 "evidence": entry.evidence.text,
                 "verdict": entry.evidence.verdict.value,
+                "would_decide": entry.evidence.would_decide,
+                "published_data": {
+                    label: {"verdict": evidence.verdict.value, "evidence": evidence.text}
+                    for label, evidence in entry.shipped.items()
+                },
             }
             for entry in rows
         ],

@@ -9,7 +9,7 @@ EXPERIMENT = Experiment(
     package=__name__,
     protocols=("text",),
     order=70,
-    presets=("smoke", "quick", "early", "paper"),
+    presets=("smoke", "quick", "early", "long", "paper"),
     judged_from="early",
     sweep=True,
 )

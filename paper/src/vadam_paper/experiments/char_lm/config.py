@@ -6,9 +6,13 @@ from typing import Any
 from vadam_paper.experiments.config import Config as BaseConfig
 
 PAPER = ("sgd", "adagrad", "adam", "vadagrad")
+OTHER_READING = ("vadagrad-total",)
+"""VadaGrad with F the total loss instead of the mean."""
 OURS = ("vadam", "ivon", "vogn")
 SCHEDULE = 200
 """The number of epochs that Table 4's K is taken to belong to; the text does not say it."""
+COMPRESSED = ("smoke", "early")
+"""Presets that have the whole schedule within their few epochs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +38,13 @@ class Config(BaseConfig):
         return self.stretches[-1]
 
     def rate(self, alpha: float, K: int, epoch: int) -> float:
-        """α is divided by 10 every K of ``SCHEDULE`` epochs; a shorter run has the same steps, closer together."""
-        return alpha / 10 ** (epoch * SCHEDULE // (K * self.epochs))
+        """α is divided by 10 every K epochs; in compressed presets at the same fractions of the run as in ``SCHEDULE`` epochs."""
+        return alpha / 10 ** int(epoch * self.compression // K)
+
+    @property
+    def compression(self) -> float:
+        """How many times sooner than Table 4 says α falls."""
+        return SCHEDULE / self.epochs if self.preset in COMPRESSED else 1
 
 
 PRESETS: dict[str, dict[str, Any]] = {
@@ -48,8 +57,14 @@ PRESETS: dict[str, dict[str, Any]] = {
         "sequences": 5,
         "steps": 20,
     },
-    "quick": {"seeds": 1, "stretches": (10,), "characters": 200_000},
+    "quick": {
+        "methods": (*PAPER, *OTHER_READING, *OURS),
+        "seeds": 1,
+        "stretches": (10,),
+        "characters": 200_000,
+    },
     "early": {"stretches": (10,)},
+    "long": {"methods": (*PAPER, *OTHER_READING), "seeds": 2, "stretches": (10, 20, 40, 80)},
     "paper": {"stretches": (10, 20, 40, 80, 120, 160, 200)},
 }
 

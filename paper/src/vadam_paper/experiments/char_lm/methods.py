@@ -18,7 +18,7 @@ class Method(NamedTuple):
     K: int
     make: Make
     example: str = "character"
-    """What the loss is a mean over: characters, or sequences whose characters are added up."""
+    """What the loss is a mean over: characters, sequences whose characters are added up, or the text as one example."""
 
 
 def _plain(kind: type[torch.optim.Optimizer], **arguments: Any) -> Make:
@@ -45,6 +45,7 @@ METHODS = {
     "adagrad": adagrad(0.025, beta=0.5),
     "adam": Method(0.0012, 40, _plain(torch.optim.Adam, betas=(0.9, 0.999), fused=True)),
     "vadagrad": Method(0.0075, 40, _sampled(VadaGrad, first_s=1e-4, beta=0.5)),
+    "vadagrad-total": Method(0.0075, 40, _sampled(VadaGrad, first_s=1e-4, beta=0.5), "text"),
     "vadam": Method(0.0012, 40, _sampled(Vadam, first_s=1.0), "sequence"),
     "ivon": Method(2.0, 80, _sampled(IVON, hess_init=0.01)),
     "vogn": Method(0.01, 40, _sampled(VOGN, first_s=1.0, beta=0.999, momentum=0.9), "sequence"),

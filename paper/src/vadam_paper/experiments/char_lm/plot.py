@@ -17,6 +17,7 @@ COLOURS = {
     "adagrad": "#c98a1b",
     "adam": "#1a9850",
     "vadagrad": "#3b82c4",
+    "vadagrad-total": "#7fb2dd",
     "vadam": "#e0533d",
     "ivon": "#8e6bbf",
     "vogn": "#2aa198",

@@ -12,6 +12,7 @@ NAMES = {
     "adagrad": "AdaGrad",
     "adam": "Adam",
     "vadagrad": "VadaGrad",
+    "vadagrad-total": "VadaGrad, F total",
     "vadam": "Vadam",
     "ivon": "IVON",
     "vogn": "VOGN",

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vadam_paper.experiments import milestones
-from vadam_paper.experiments.char_lm.config import OURS, PAPER, Config
+from vadam_paper.experiments.char_lm.config import OTHER_READING, OURS, PAPER, Config
 from vadam_paper.experiments.context import CellContext
 
 COST = {"vogn": 2.2}
@@ -15,7 +15,7 @@ def cells(config: Config) -> dict[str, float]:
     return {
         milestones.key(method, seed, end): COST.get(method, 1.0) * length
         for end, length in milestones.lengths(config.stretches).items()
-        for methods in (PAPER, OURS)
+        for methods in (PAPER, OTHER_READING, OURS)
         for seed in range(config.seeds)
         for method in methods
         if method in config.methods

@@ -26,7 +26,7 @@ class Trial:
         torch.manual_seed(self._seed("start"))
         self.model = LanguageModel(len(text.vocabulary), config.embedding, config.hidden, config.layers)
         self.weights = [p for p in self.model.parameters() if p.requires_grad]
-        self.per_example = config.steps if method.example == "sequence" else 1
+        self.per_example = {"character": 1, "sequence": config.steps, "text": self.train.x.numel()}[method.example]
         self.noise = torch.Generator()
         self.optimizer = method.make(self.weights, self.train.x.numel() / self.per_example, self.noise)
         if isinstance(self.optimizer, VariationalOptimizer):

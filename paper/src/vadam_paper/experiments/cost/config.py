@@ -12,18 +12,13 @@ class Config(BaseConfig):
     sizes: tuple[int, ...] = (784, 400, 400, 10)
     batch_size: int = 128
     rounds: int = 200
-    backend: str = "auto"
-    """Backend of the variational optimizers."""
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the fields as recorded when the backend was a flag ``compile``, so that the hash stays the same."""
-        fields = super().as_dict()
-        backend = fields.pop("backend")
-        return {**fields, "compile": {"auto": True, "plain": False}.get(backend, backend)}
+    compiled: bool = True
+    """Whether steps through torch.compile are measured too."""
+    revision: int = 2
 
 
 PRESETS: dict[str, dict[str, Any]] = {
-    "smoke": {"sizes": (20, 10, 3), "batch_size": 16, "rounds": 3, "backend": "plain"},
+    "smoke": {"sizes": (20, 10, 3), "batch_size": 16, "rounds": 3, "compiled": False},
     "quick": {"rounds": 50},
     "paper": {},
 }

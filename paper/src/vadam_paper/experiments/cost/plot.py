@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from vadam.plotting import panels, style
-from vadam_paper.experiments.cost.records import NAMES, ratio
+from vadam_paper.experiments.cost.records import ratio, recorded
 from vadam_paper.experiments.results import Results
 
 if TYPE_CHECKING:
@@ -16,12 +16,18 @@ CAPTIONS = {
 
 def figures(results: Results) -> "dict[str, Figure]":
     run = results["text"]
+    names = recorded(run)
     with style():
-        figure, (panel,) = panels(1, width=6.0, height=2.6)
-        for lane, method in enumerate(reversed(NAMES)):
+        figure, (panel,) = panels(1, width=6.0, height=0.5 + 0.35 * len(names))
+        for lane, method in enumerate(reversed(names)):
             found = ratio(run, method, "adam")
-            panel.barh(lane, found.estimate, color="#8b949e" if method in ("adam", "layers") else "#e0533d", height=0.6)
+            panel.barh(
+                lane,
+                found.estimate,
+                color="#8b949e" if method.startswith(("adam", "layers")) else "#e0533d",
+                height=0.6,
+            )
             panel.plot([found.low, found.high], [lane, lane], color="black", linewidth=1)
             panel.text(found.high + 0.03, lane, f"{found.estimate:.2f}", va="center", fontsize=8)
-        panel.set(yticks=range(len(NAMES)), yticklabels=list(reversed(NAMES.values())), xlabel="times Adam’s step")
+        panel.set(yticks=range(len(names)), yticklabels=list(reversed(names.values())), xlabel="times Adam’s step")
     return {"ratios": figure}

@@ -12,7 +12,17 @@ NAMES = {
     "vogn": "VOGN",
     "bbvi": "BBVI by weight-perturbation",
     "layers": "BBVI by stochastic layers and Adam",
+    "vadam-eager": "Vadam, operators one by one",
+    "vprop-eager": "Vprop, operators one by one",
+    "vadam-compiled": "Vadam, network and optimizer compiled",
+    "vprop-compiled": "Vprop, network and optimizer compiled",
+    "layers-compiled": "BBVI by stochastic layers, compiled, and Adam",
 }
+
+
+def recorded(run: Recorded) -> dict[str, str]:
+    """Return the names of the methods that were measured."""
+    return {method: name for method, name in NAMES.items() if method in run["step"]["milliseconds"]}
 
 
 def ratio(run: Recorded, method: str, base: str) -> Interval:

@@ -23,7 +23,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    steps = {name: training_step(config, name) for name in METHODS}
+    steps = {name: training_step(config, name) for name in METHODS if config.compiled or not name.endswith("-compiled")}
     for step in steps.values():
         for _ in range(3):
             step()
@@ -39,62 +39,99 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
 
 
 def training_step(config: Config, method: str) -> Callable[[], None]:
+    """Return a step of training on one minibatch.
+
+    A method's suffix says how it runs: ``-eager`` in torch's operators one by one, ``-compiled`` with network, loss and optimizer through
+    torch.compile. Without one, a method of the family runs on its default backend, and the others eagerly.
+    """
     import torch
-    import torch.nn.functional as F
     from torch import nn
 
     torch.manual_seed(config.seed)
     layers = [layer for i, o in pairwise(config.sizes) for layer in (nn.Linear(i, o), nn.ReLU())][:-1]
     x, y = torch.randn(config.batch_size, config.sizes[0]), torch.randint(config.sizes[-1], (config.batch_size,))
-    model, optimizer, extra_loss = METHODS[method](nn.Sequential(*layers), config)
-
-    def step() -> None:
-        optimizer.zero_grad()
-        loss = F.cross_entropy(model(x), y)
-        if extra_loss is not None:
-            loss = loss + extra_loss()
-        loss.backward()
-        optimizer.step()
-
+    how = method.partition("-")[2]
+    step: Callable[[], None] = METHODS[method](nn.Sequential(*layers), x, y, how)
     return step
 
 
-def _adam(model: Any, config: Config) -> tuple[Any, Any, Any]:
+def _maximum_likelihood(model: Any, x: Any, y: Any, how: str) -> Callable[[], None]:
     import torch
+    import torch.nn.functional as F
 
-    return model, torch.optim.Adam(model.parameters(), fused=True), None
+    return _plain_step(torch.optim.Adam(model.parameters(), fused=True), lambda: F.cross_entropy(model(x), y), how)
 
 
-def _layers(model: Any, config: Config) -> tuple[Any, Any, Any]:
+def _stochastic_layers(model: Any, x: Any, y: Any, how: str) -> Callable[[], None]:
+    """Weights are drawn inside the layers; Adam trains means and deviations."""
     import torch
+    import torch.nn.functional as F
 
     from vadam_paper.experiments.cost.stochastic_layers import StochasticLinear, stochastic
 
     model = stochastic(model)
     drawn = [layer for layer in model if isinstance(layer, StochasticLinear)]
-    optimizer = torch.optim.Adam(model.parameters(), fused=True)
-    return model, optimizer, lambda: torch.stack([layer.kl(PRIOR_PRECISION) for layer in drawn]).sum() / NUM_DATA
+
+    def loss() -> Any:
+        kl = torch.stack([layer.kl(PRIOR_PRECISION) for layer in drawn]).sum()
+        return F.cross_entropy(model(x), y) + kl / NUM_DATA
+
+    return _plain_step(torch.optim.Adam(model.parameters(), fused=True), loss, how)
 
 
-def _family(name: str, model: Any, config: Config) -> tuple[Any, Any, Any]:
+def _plain_step(optimizer: Any, loss: Callable[[], Any], how: str) -> Callable[[], None]:
+    import torch
+
+    evaluate = torch.compile(loss) if how == "compiled" else loss
+
+    def step() -> None:
+        optimizer.zero_grad()
+        evaluate().backward()
+        optimizer.step()
+
+    return step
+
+
+def _family(name: str, model: Any, x: Any, y: Any, how: str) -> Callable[[], None]:
+    import torch
+    import torch.nn.functional as F
+
     from vadam import optim
 
-    kind = getattr(optim, name)
-    optimizer = kind(
+    optimizer = getattr(optim, name)(
         model.parameters(),
         num_data=NUM_DATA,
         prior_precision=PRIOR_PRECISION,
         init_precision=float(NUM_DATA),
-        backend=config.backend,
+        backend={"eager": "plain", "compiled": "compiled", "": "auto"}[how],
     )
-    return model, optimizer.attach(model), None
+    if name == "VOGN":
+        optimizer.attach(model)
+
+    def loss() -> Any:
+        return F.cross_entropy(model(x), y)
+
+    evaluate = torch.compile(loss) if how == "compiled" else loss
+
+    def step() -> None:
+        optimizer.zero_grad()
+        with optimizer.sampled_params():
+            evaluate().backward()
+        optimizer.step()
+
+    return step
 
 
-METHODS: dict[str, Callable[..., tuple[Any, Any, Any]]] = {
-    "adam": _adam,
+METHODS: dict[str, Callable[..., Callable[[], None]]] = {
+    "adam": _maximum_likelihood,
     "vadam": partial(_family, "Vadam"),
     "vprop": partial(_family, "Vprop"),
     "vogn": partial(_family, "VOGN"),
     "bbvi": partial(_family, "BBVI"),
-    "layers": _layers,
+    "layers": _stochastic_layers,
+    "vadam-eager": partial(_family, "Vadam"),
+    "vprop-eager": partial(_family, "Vprop"),
+    "vadam-compiled": partial(_family, "Vadam"),
+    "vprop-compiled": partial(_family, "Vprop"),
+    "layers-compiled": _stochastic_layers,
 }

@@ -1,6 +1,6 @@
 """The time of a training step relative to Adam."""
 
-from vadam_paper.experiments.cost.records import NAMES, milliseconds, ratio
+from vadam_paper.experiments.cost.records import milliseconds, ratio, recorded
 from vadam_paper.experiments.results import Results
 from vadam_paper.experiments.tables import Table
 
@@ -11,7 +11,7 @@ def table(results: Results) -> Table:
     if run is None:
         return Table("", columns, [])
     caption = "Processor time of one training step on one thread; the paper gives no numbers."
-    rows = [(name, f"{milliseconds(run, m):.2f}", ratio(run, m, "adam").format(3)) for m, name in NAMES.items()]
+    rows = [(name, f"{milliseconds(run, m):.2f}", ratio(run, m, "adam").format(3)) for m, name in recorded(run).items()]
     return Table(caption, columns, rows)
 
 

@@ -9,8 +9,8 @@ from vadam_paper.experiments.rl.verdicts import ahead, comparable, compared, nev
 
 TRIALS = 5
 END = 3_000_000
-_early = partial(compared, until=UNTIL, trials_needed=TRIALS)
-_at_the_end = partial(compared, measure=final, until=END, trials_needed=TRIALS)
+_early = partial(compared, until=UNTIL, fewest=TRIALS)
+_at_the_end = partial(compared, measure=final, until=END, fewest=TRIALS)
 OURS = ("vadam", "vadagrad")
 ADAM = ("adam-plain", "adam-explore")
 
@@ -55,7 +55,7 @@ CLAIMS = (
         "rl-variance",
         "§5, App. K",
         "In VadaGrad the precision always increases: the variance never grows.",
-        never_grows("vadagrad", until=UNTIL, trials_needed=TRIALS),
+        never_grows("vadagrad", until=UNTIL, fewest=TRIALS),
     ),
     Claim(
         "rl-catch-up",

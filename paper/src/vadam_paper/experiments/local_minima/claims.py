@@ -1,8 +1,13 @@
 """The claims of App. L."""
 
-from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.intervals import share
+from vadam_paper.experiments.ledger import Claim, Evidence
 from vadam_paper.experiments.local_minima.table import at_flat_minimum
 from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.verdicts import above, below, every, exactly
+
+NEARLY_ALL, HALF = 0.95, 0.5
+"""Shares of runs, against which Wilson's 95 % intervals are judged."""
 
 
 def _reaches_flat_minimum(results: Results) -> Evidence:
@@ -13,7 +18,9 @@ def _reaches_flat_minimum(results: Results) -> Evidence:
         f"{four.sum()} of 4 runs reach it; over {all_seeds.shape[1]} seeds {all_seeds.sum()} of {all_seeds.size}; from a "
         f"grid of starts {grid.sum()} of {grid.size}."
     )
-    return judged(bool(four.all() and all_seeds.mean() > 0.95), text)
+    return Evidence(
+        every(exactly(bool(four.all())), above(share(int(all_seeds.sum()), all_seeds.size), NEARLY_ALL)), text
+    )
 
 
 def _descent_gets_stuck(results: Results) -> Evidence:
@@ -24,7 +31,7 @@ def _descent_gets_stuck(results: Results) -> Evidence:
         f"{four.sum()} of 4 runs reach the flat minimum, they end in {places} places; from a grid of starts "
         f"{grid.sum()} of {grid.size} reach it."
     )
-    return judged(bool(four.sum() == 0 and grid.mean() < 0.5), text)
+    return Evidence(every(exactly(four.sum() == 0), below(share(int(grid.sum()), grid.size), HALF)), text)
 
 
 def _perturbation_does_it(results: Results) -> Evidence:
@@ -34,7 +41,7 @@ def _perturbation_does_it(results: Results) -> Evidence:
         f"Without perturbation {without.sum()} of 4 reach the flat minimum; with it, and the landscape moved away from "
         f"the prior's mean, {moved.sum()} of {moved.size}."
     )
-    return judged(bool(without.mean() < 0.5 < moved.mean()), text)
+    return Evidence(every(exactly(without.mean() < HALF), above(share(int(moved.sum()), moved.size), HALF)), text)
 
 
 CLAIMS = (

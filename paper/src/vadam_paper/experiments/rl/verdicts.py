@@ -5,10 +5,20 @@ from typing import Any
 
 import numpy as np
 
-from vadam_paper.experiments.intervals import Interval, welch
-from vadam_paper.experiments.ledger import Evidence, Verdict, judged
+from vadam_paper.experiments.intervals import Interval, welch, welch_freedom
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.rl.records import NAMES, final, horizon, speed, trials, unrest
+from vadam_paper.experiments.verdicts import (
+    POWER,
+    Evidence,
+    Verdict,
+    above,
+    every,
+    exactly,
+    nearest_margin,
+    trials_needed,
+    within,
+)
 
 MEASURES: dict[Any, str] = {
     speed: "Mean test return from the start on",
@@ -16,26 +26,31 @@ MEASURES: dict[Any, str] = {
     unrest: "Distance of a test return from the middle of its neighbours",
 }
 
-
 MARGIN = 0.25
 """Two methods are comparable if the whole interval of their difference is within this fraction of the second's return."""
+Rule = Callable[[Interval, float], tuple[Verdict, float]]
+"""From a difference and the size of the second's return: the verdict, and the margin that it was judged against."""
 
 
-def ahead(gap: Interval, scale: float) -> bool:
-    return gap.low > 0
+def ahead(gap: Interval, scale: float) -> tuple[Verdict, float]:
+    """Judge: the first is better."""
+    return above(gap), 0.0
 
 
-def comparable(gap: Interval, scale: float) -> bool:
-    return not_behind(gap, scale) and gap.high < MARGIN * scale
+def comparable(gap: Interval, scale: float) -> tuple[Verdict, float]:
+    """Judge: the two differ by less than a quarter of the second's return."""
+    return within(gap, MARGIN * scale), nearest_margin(gap, MARGIN * scale)
 
 
-def not_behind(gap: Interval, scale: float) -> bool:
-    return gap.low > -MARGIN * scale
+def not_behind(gap: Interval, scale: float) -> tuple[Verdict, float]:
+    """Judge: the first is not worse by a quarter of the second's return."""
+    return above(gap, -MARGIN * scale), -MARGIN * scale
 
 
-def format_gap(gap: Interval) -> str:
+def format_gap(gap: Interval, verdict: Verdict | None = None) -> str:
+    """Return a difference with its interval and what it says: against zero, or the verdict of another rule."""
     side = "above zero" if gap.low > 0 else "below zero" if gap.high < 0 else "undecided"
-    return f"{gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {side}".replace("-", "−")
+    return f"{gap.estimate:.0f} [{gap.low:.0f}, {gap.high:.0f}], {verdict or side}".replace("-", "−")
 
 
 def main(results: Results) -> Recorded:
@@ -45,59 +60,104 @@ def main(results: Results) -> Recorded:
 def compared(
     first: tuple[str, ...],
     second: tuple[str, ...],
-    holds: Callable[[Interval, float], bool] = ahead,
+    rule: Rule = ahead,
     *,
     measure: Callable[[Mapping[str, Any], int], float] = speed,
     until: int,
-    trials_needed: int,
+    fewest: int,
 ) -> Callable[[Results], Evidence]:
     """Return a judge that compares each of ``first`` with each of ``second``.
 
-    ``holds`` decides on Welch's 95 % interval of the difference of means. An undecided difference does not support a claim;
-    the evidence names it. Evidence of incomplete trials is reported too, except for final returns.
+    ``rule`` gives the verdict on Welch's 95 % interval of the difference of means. Evidence of fewer than ``fewest`` trials is
+    reported without a verdict, except for final returns.
     """
 
     def judge(results: Results) -> Evidence:
         run = main(results)
-        lacking = missing(run, (*first, *second), trials_needed, until)
-        parts, clear = [], True
+        lacking = missing(run, (*first, *second), fewest, until)
+        parts, verdicts, plans = [], [], []
         for a, b in [(a, b) for a in first for b in second if trials(run, a) and trials(run, b)]:
             reached = min(until, horizon(run, (a, b)))
             if measure is final and reached < until:
                 continue
             ours, theirs = ([measure(trial, reached) for trial in trials(run, m)] for m in (a, b))
             gap = welch(ours, theirs)
-            clear = clear and holds(gap, abs(float(np.mean(theirs))))
+            verdict, margin = rule(gap, abs(float(np.mean(theirs))))
+            verdicts.append(verdict)
             parts.append(
                 f"{NAMES[a]} {np.mean(ours):.0f} ({len(ours)} trials), {NAMES[b]} {np.mean(theirs):.0f} ({len(theirs)}), "
-                f"difference {format_gap(gap)}, {reached:,} steps"
+                f"difference {format_gap(gap, verdict)}, {reached:,} steps"
             )
+            if verdict == Verdict.UNDECIDED and min(len(ours), len(theirs)) > 1:
+                plans.append(_plan(run, (a, b), (ours, theirs), gap, margin, until))
         text = f"{MEASURES[measure]}, 95 %: {'; '.join(parts)}." if parts else ""
         if lacking:
-            return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip())
-        return judged(clear, text)
+            return Evidence(
+                Verdict.NOT_RUN, f"{lacking} {text}".strip(), _hours_of_missing(run, first, second, fewest, until)
+            )
+        return Evidence(every(*verdicts), text, " ".join(plans))
 
     return judge
 
 
-def missing(run: Recorded, methods: tuple[str, ...], trials_needed: int, until: int) -> str:
+def _plan(
+    run: Recorded,
+    pair: tuple[str, str],
+    samples: tuple[list[float], list[float]],
+    gap: Interval,
+    margin: float,
+    until: int,
+) -> str:
+    """Return in words how many trials would decide between two methods, and what they cost."""
+    names, have = " against ".join(NAMES[method] for method in pair), [len(sample) for sample in samples]
+    needed = trials_needed(gap, min(have), margin, welch_freedom(*samples))
+    if needed is None:
+        return f"{names}: no number of trials up to 1,000 decides a difference that small."
+    more = sum(max(0, needed - n) for n in have)
+    cost = _hours(run, more * until)
+    return f"{names}: {needed} trials of each decide it with a probability of {100 * POWER:.0f} %, {more} more{cost}."
+
+
+def _hours(run: Recorded, steps: int) -> str:
+    """Return the processor hours of that many time steps, at the price of the recorded ones; empty where it is not known."""
+    done = sum(trial["step"][-1] for method in NAMES for trial in trials(run, method))
+    seconds = run.manifest.get("cpu_seconds")
+    return f" ({steps * seconds / done / 3600:.1f} processor hours)" if seconds and done else ""
+
+
+def _hours_of_missing(run: Recorded, first: tuple[str, ...], second: tuple[str, ...], fewest: int, until: int) -> str:
+    steps = 0
+    for method in {*first, *second}:
+        ends = sorted((min(until, trial["step"][-1]) for trial in trials(run, method)), reverse=True)[:fewest]
+        steps += fewest * until - sum(ends)
+    cost = _hours(run, steps)
+    return f"{fewest} trials of {until:,} steps of each{cost}."
+
+
+def missing(run: Recorded, methods: tuple[str, ...], fewest: int, until: int) -> str:
     """Say which trials are missing; return an empty string if none is."""
     short = []
     for method in methods:
         done = sum(trial["step"][-1] >= until for trial in trials(run, method))
-        if done < trials_needed:
-            short.append(f"{NAMES[method]} {done} of {trials_needed}")
+        if done < fewest:
+            short.append(f"{NAMES[method]} {done} of {fewest}")
     return f"Trials of {until:,} steps so far: {', '.join(short)}." if short else ""
 
 
-def never_grows(method: str, *, trials_needed: int, until: int) -> Callable[[Results], Evidence]:
+def never_grows(method: str, *, fewest: int, until: int) -> Callable[[Results], Evidence]:
+    """Judge: at no look at any trial has a variance grown since the look before."""
+
     def judge(results: Results) -> Evidence:
         run = main(results)
         found = trials(run, method)
         grown = max((max(x or 0.0 for x in trial["grown"]) for trial in found), default=0.0)
         text = _of_variances(found, grown) if found else ""
-        lacking = missing(run, (method,), trials_needed, until)
-        return Evidence(Verdict.NOT_RUN, f"{lacking} {text}".strip()) if lacking else judged(grown == 0, text)
+        lacking = missing(run, (method,), fewest, until)
+        if lacking:
+            return Evidence(
+                Verdict.NOT_RUN, f"{lacking} {text}".strip(), _hours_of_missing(run, (method,), (), fewest, until)
+            )
+        return Evidence(exactly(grown == 0), text)
 
     return judge
 

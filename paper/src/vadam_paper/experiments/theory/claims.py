@@ -2,11 +2,17 @@
 
 from itertools import pairwise
 
-from vadam_paper.experiments.ledger import Claim, Evidence, judged
+from vadam_paper.experiments.ledger import Claim, Evidence
 from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.verdicts import exactly
 
 ROUNDING = 1e-12
 """Float64 differences below this count as rounding errors."""
+
+
+def _exact(holds: bool, text: str) -> Evidence:
+    """Judge a statement that chance has no part in."""
+    return Evidence(exactly(holds), text)
 
 
 def _tiny(value: float) -> str:
@@ -17,7 +23,7 @@ def _theorem_1(results: Results) -> Evidence:
     theorem = results["text"]["theorem-1"]
     batches = sum(row["minibatches"] for row in theorem["sizes"])
     worst = max(row["error"] for row in theorem["sizes"])
-    return judged(
+    return _exact(
         worst < ROUNDING, f"All {batches:,} minibatches of {theorem['num_data']} examples: error {_tiny(worst)}."
     )
 
@@ -27,12 +33,12 @@ def _bias_grows(results: Results) -> Evidence:
     text = (
         f"Mean relative bias: {bias[0]:.2f} at M = 1, {bias[1]:.2f} at 2, {bias[-1]:.2f} at M = N; it grows throughout."
     )
-    return judged(all(a < b for a, b in pairwise(bias)), text)
+    return _exact(all(a < b for a, b in pairwise(bias)), text)
 
 
 def _one_is_unbiased(results: Results) -> Evidence:
     first = results["text"]["theorem-1"]["sizes"][0]
-    return judged(
+    return _exact(
         first["relative_bias"] < ROUNDING, f"w = {first['w']:.0f}, relative bias {_tiny(first['relative_bias'])}."
     )
 
@@ -41,33 +47,33 @@ def _full_batch_is_magnitude(results: Results) -> Evidence:
     theorem = results["text"]["theorem-1"]
     last = theorem["sizes"][-1]
     worst = max(abs(a - b) for a, b in zip(last["enumerated"], theorem["squared_gradient"], strict=True))
-    return judged(worst < 1e-6 and last["w"] == 0, f"w = {last['w']:.0f}; E[ĝ²] differs from g² by {_tiny(worst)}.")
+    return _exact(worst < 1e-6 and last["w"] == 0, f"w = {last['w']:.0f}; E[ĝ²] differs from g² by {_tiny(worst)}.")
 
 
 def _same_fixed_point(results: Results) -> Evidence:
     fixed = results["text"]["fixed-points"]
     apart, residual = fixed["distance_of_fixed_points"], max(fixed["residual"].values())
     text = f"Fixed points apart by {_tiny(apart)}; App. H's equations hold to {_tiny(residual)}."
-    return judged(apart < 1e-6, text)
+    return _exact(apart < 1e-6, text)
 
 
 def _different_paths(results: Results) -> Evidence:
     fixed = results["text"]["fixed-points"]
     steps = ", ".join(f"{run['steps_to_1e-3']} steps {name}" for name, run in fixed["runs"].items())
     apart = fixed["largest_distance_of_paths"]
-    return judged(apart > 0.01, f"The paths are up to {apart:.2f} apart; {steps} to settle.")
+    return _exact(apart > 0.01, f"The paths are up to {apart:.2f} apart; {steps} to settle.")
 
 
 def _von_is_ngvi(results: Results) -> Evidence:
     error = results["text"]["identities"]["von_minus_natural_gradient"]
     optimum = results["text"]["fixed-points"]["von_to_mean_field_optimum"]
     text = f"One step differs by {_tiny(error)}; with exact expectations VON ends {_tiny(optimum)} from the optimum of the ELBO."
-    return judged(error < ROUNDING, text)
+    return _exact(error < ROUNDING, text)
 
 
 def _vadam_is_adam(results: Results) -> Evidence:
     error = results["text"]["identities"]["vadam_without_noise_and_prior_minus_adam"]
-    return judged(error < ROUNDING, f"With noise and prior off Vadam and torch.optim.Adam differ by {_tiny(error)}.")
+    return _exact(error < ROUNDING, f"With noise and prior off Vadam and torch.optim.Adam differ by {_tiny(error)}.")
 
 
 def _heavy_ball(results: Results) -> Evidence:
@@ -77,23 +83,23 @@ def _heavy_ball(results: Results) -> Evidence:
     text = (
         f"With γ̃ as the quotient of App. E the difference is {_tiny(quotient)}; as printed in §4 it is {product:.2f}."
     )
-    return judged(quotient < ROUNDING, text)
+    return _exact(quotient < ROUNDING, text)
 
 
 def _positive(results: Results) -> Evidence:
     smallest = results["text"]["identities"]["smallest_precision_of_vogn"]
-    return judged(smallest > 0, f"Smallest precision over a run with rates up to 1: {smallest:.2f}.")
+    return _exact(smallest > 0, f"Smallest precision over a run with rates up to 1: {smallest:.2f}.")
 
 
 def _vadagrad(results: Results) -> Evidence:
     change = results["text"]["identities"]["smallest_change_of_vadagrads_s"]
-    return judged(change >= 0, f"Smallest change of s over a run: {_tiny(change)}.")
+    return _exact(change >= 0, f"Smallest change of s over a run: {_tiny(change)}.")
 
 
 def _memory(results: Results) -> Evidence:
     vectors = results["text"]["identities"]["vectors_per_weight"]
     text = "Numbers kept per weight, the mean among them: " + ", ".join(f"{k} {v}" for k, v in vectors.items())
-    return judged(vectors["Vadam"] < vectors["BBVI with Adam"], f"{text}.")
+    return _exact(vectors["Vadam"] < vectors["BBVI with Adam"], f"{text}.")
 
 
 CLAIMS = (

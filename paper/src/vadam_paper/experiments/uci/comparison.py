@@ -118,6 +118,15 @@ def better(comparison: Comparison, first: str, second: str) -> str:
     return {1: NAMES[first], -1: NAMES[second], 0: "both"}[comparison.sign]
 
 
+def printed_sign(name: str, metric: str) -> int:
+    """Return 1 where the paper's table prints a better mean for Vadam, −1 for BBVI, 0 for the same."""
+    vadam, bbvi = (paper(method, name, metric) for method in ("vadam", "bbvi"))
+    assert vadam is not None
+    assert bbvi is not None
+    gain = bbvi.mean - vadam.mean if metric == "rmse" else vadam.mean - bbvi.mean
+    return int(np.sign(round(gain, 9)))
+
+
 def bold(name: str, metric: str) -> str:
     found: list[Any] = PAPER[name]["bold"]["rmse" if metric == "rmse" else "log_likelihood"]
     return "both" if len(found) == 2 else NAMES[found[0]]

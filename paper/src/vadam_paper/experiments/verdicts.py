@@ -1,0 +1,98 @@
+"""Verdicts: what an interval says about a claim, against a margin that the judge states.
+
+supported      the whole interval is on the claim's side of the margin
+contradicted   the whole interval is on the other side
+undecided      the margin lies inside the interval
+not run        there is nothing to judge
+"""
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from vadam_paper.experiments.intervals import Interval, student_quantile
+
+POWER = 0.8
+"""Probability with which the number of trials that is proposed decides, if the difference is as large as it looks."""
+MOST_TRIALS = 1000
+
+
+class Verdict(StrEnum):
+    SUPPORTED = "supported"
+    CONTRADICTED = "contradicted"
+    UNDECIDED = "undecided"
+    NOT_RUN = "not run"
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """``would_decide`` says which further runs would settle the claim; empty where it is settled."""
+
+    verdict: Verdict
+    text: str
+    would_decide: str = ""
+
+
+def exactly(holds: bool) -> Verdict:
+    """Return the verdict on a statement without chance: an identity, an enumeration, a rule that is stated."""
+    return Verdict.SUPPORTED if holds else Verdict.CONTRADICTED
+
+
+def above(gap: Interval, margin: float = 0.0) -> Verdict:
+    """Return the verdict on: the quantity is larger than the margin."""
+    if gap.low > margin:
+        return Verdict.SUPPORTED
+    return Verdict.CONTRADICTED if gap.high < margin else Verdict.UNDECIDED
+
+
+def below(gap: Interval, margin: float = 0.0) -> Verdict:
+    """Return the verdict on: the quantity is smaller than the margin."""
+    return above(Interval(-gap.estimate, -gap.high, -gap.low), -margin)
+
+
+def within(gap: Interval, margin: float) -> Verdict:
+    """Return the verdict on: the quantity is closer to zero than the margin."""
+    return every(above(gap, -margin), below(gap, margin))
+
+
+def differs(gap: Interval, margin: float) -> Verdict:
+    """Return the verdict on: the quantity is farther from zero than the margin."""
+    return opposite(within(gap, margin))
+
+
+def opposite(verdict: Verdict) -> Verdict:
+    """Return the verdict on the negated statement."""
+    turned = {Verdict.SUPPORTED: Verdict.CONTRADICTED, Verdict.CONTRADICTED: Verdict.SUPPORTED}
+    return turned.get(verdict, verdict)
+
+
+def every(*verdicts: Verdict) -> Verdict:
+    """Return the verdict on: all of these hold. One that fails is enough to contradict it."""
+    for verdict in (Verdict.CONTRADICTED, Verdict.NOT_RUN, Verdict.UNDECIDED):
+        if verdict in verdicts:
+            return verdict
+    return Verdict.SUPPORTED
+
+
+def trials_needed(gap: Interval, trials: int, margin: float = 0.0, freedom: float | None = None) -> int | None:
+    """Return how many trials would decide an open question; None above ``MOST_TRIALS``.
+
+    The difference and the spread are taken as they look now: with n trials the two-sided 95 % interval leaves the margin outside
+    with probability ``POWER`` once (t₀.₉₇₅ + t_POWER) s/√n is at most the distance from the estimate to the margin.
+    ``freedom`` is that of the interval, ``trials − 1`` unless given.
+    """
+    distance, half = abs(gap.estimate - margin), (gap.high - gap.low) / 2
+    if not (trials > 1 and distance > 0 and math.isfinite(half)):
+        return None
+    per_trial = (trials - 1 if freedom is None else freedom) / (trials - 1)
+    spread = half * math.sqrt(trials) / student_quantile(0.975, per_trial * (trials - 1))
+    for n in range(trials, MOST_TRIALS + 1):
+        df = per_trial * (n - 1)
+        if (student_quantile(0.975, df) + student_quantile(POWER, df)) * spread / math.sqrt(n) <= distance:
+            return n
+    return None
+
+
+def nearest_margin(gap: Interval, margin: float) -> float:
+    """Return that of ±margin which lies inside the interval, or else is nearer to the estimate."""
+    return min((margin, -margin), key=lambda m: (not gap.low <= m <= gap.high, abs(gap.estimate - m)))
