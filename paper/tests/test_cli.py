@@ -55,7 +55,7 @@ def test_what_is_missing_is_said_by_the_preset_that_counts(capsys: pytest.Captur
     from vadam_paper.experiments import find
 
     _show_results(find("char-lm"), tmp_path)
-    assert "the preset early or paper of" in " ".join(capsys.readouterr().out.split())
+    assert "the preset early or long or paper of" in " ".join(capsys.readouterr().out.split())
     assert "early" in call("run", "--help").output
 
 
