@@ -1,0 +1,324 @@
+"""The columns of a table as numbers: what a network sees of a DataFrame.
+
+    numbers      themselves; where one is missing the mean, and a column that says so
+    categories   a column of zeros and ones for each
+    dates        days since 1970, the turn of the year, of the week and, where it varies, of the day
+    left out     ids, free text, columns that never change; each with its reason
+
+An encoder is fitted to one table and makes the same columns of others. A value that it has never seen, an unknown category or a
+number that is missing where none was, is drawn from the values that it has seen, once for each of several draws: the prediction is
+then an average over them, and as unsure as they are different.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from typing import Any, Self
+
+import numpy as np
+
+MAX_CATEGORIES = 50
+SHARE_OF_DISTINCT = 0.5
+"""A column of text is free text, not categories, if more of its values than this are different."""
+ENOUGH = 0.9
+"""Text is taken for numbers or dates if so many of its values can be read as such."""
+QUANTILES = np.linspace(0, 1, 21)
+ID_NAME = re.compile(r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|row|rownames|unnamed: 0)$", re.IGNORECASE)
+DATE_TEXT = re.compile(
+    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}(:\d{2}.*)?)?\s*$"
+)
+DAY = 24 * 60 * 60
+YEAR = 365.2425 * DAY
+
+
+@dataclass(frozen=True)
+class Column:
+    """How one column of a table is encoded."""
+
+    name: str
+    kind: str
+    """"number", "category" or "date"."""
+    missing: bool = False
+    """True if values were missing, so that a column says where."""
+    fill: float = 0.0
+    """The number in the place of a missing one."""
+    quantiles: tuple[float, ...] = ()
+    """Quantiles of a number, from the least to the largest."""
+    categories: tuple[str, ...] = ()
+    shares: tuple[float, ...] = ()
+    """The share of rows of each category."""
+    day_first: bool = False
+    has_time: bool = False
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the columns that the network sees."""
+        if self.kind == "category":
+            return [f"{self.name}={category}" for category in self.categories]
+        turns = ("year", "week", *(("day",) if self.has_time else ())) if self.kind == "date" else ()
+        parts = [f"{part} of {turn} of {self.name}" for turn in turns for part in ("sine", "cosine")]
+        return [self.name, *parts, *([f"{self.name} is missing"] if self.missing else [])]
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The numbers of a table, and the rows that hold a value which the encoder has never seen."""
+
+    values: np.ndarray
+    unseen: np.ndarray
+
+
+@dataclass
+class TableEncoder:
+    """Encode tables: DataFrames of any columns, or arrays of numbers in which NaN stands for a missing one."""
+
+    columns: list[Column] = field(default_factory=list)
+    left_out: dict[str, str] = field(default_factory=dict)
+    """The columns that are not used, with the reason."""
+    notes: list[str] = field(default_factory=list)
+    """What was done to columns that are used."""
+
+    @property
+    def outputs(self) -> list[str]:
+        """The names of the encoded columns."""
+        return [name for column in self.columns for name in column.outputs]
+
+    def fit(self, table: Any) -> Self:
+        """Learn the columns of a table; raise ValueError if there is none to learn from."""
+        self.columns, self.left_out, self.notes = [], {}, []
+        frame = _is_frame(table)
+        names = [name for name, _ in _series(table)]
+        if doubled := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
+        for name, values in _series(table):
+            self._learn(name, values) if frame else self.columns.append(_number(name, values))
+        if not self.columns:
+            reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
+            raise ValueError(f"the table has no column to learn from ({reasons or 'it has none'})")
+        return self
+
+    def encode(self, table: Any, rng: np.random.Generator | None = None) -> Encoded:
+        """Return the numbers of a table with the columns that were learned; ``rng`` draws values that are unseen."""
+        given = dict(_series(table))
+        if not _is_frame(table) and len(given) == len(self.columns):
+            given = dict(zip((column.name for column in self.columns), given.values(), strict=True))
+        if absent := [column.name for column in self.columns if column.name not in given]:
+            raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
+        rng = rng or np.random.default_rng(0)
+        parts = [_ENCODERS[column.kind](column, given[column.name], rng) for column in self.columns]
+        unseen = np.stack([unseen for _, unseen in parts]).any(0)
+        return Encoded(np.concatenate([values for values, _ in parts], axis=1), unseen)
+
+    def unseen_values(self, table: Any) -> dict[str, list[str]]:
+        """Return the categories of each column that the encoder has never seen."""
+        found = {}
+        given = dict(_series(table))
+        for column in self.columns:
+            if column.kind == "category" and column.name in given:
+                new = set(_texts(given[column.name])) - {*column.categories, None}
+                if new:
+                    found[column.name] = sorted(map(str, new))
+        return found
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON's types; :meth:`from_dict` reads it."""
+        return {"columns": [asdict(column) for column in self.columns], "left_out": self.left_out, "notes": self.notes}
+
+    @classmethod
+    def from_dict(cls, saved: dict[str, Any]) -> TableEncoder:
+        """Return the encoder that ``as_dict`` has written."""
+        tuples = ("quantiles", "categories", "shares")
+        columns = [
+            Column(**{k: tuple(v) if k in tuples else v for k, v in column.items()}) for column in saved["columns"]
+        ]
+        if unknown := [column.kind for column in columns if column.kind not in _ENCODERS]:
+            raise ValueError(f"unknown kind of column {unknown[0]!r}")
+        return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
+
+    def _learn(self, name: str, series: Any) -> None:
+        import pandas as pd
+
+        known = series.dropna()
+        if not len(known):
+            self.left_out[name] = "it is empty"
+        elif known.nunique() == 1:
+            self.left_out[name] = f"it is always {_shown(known.iloc[0])}"
+        elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
+            if _is_id(name, known):
+                self.left_out[name] = "it looks like an id: a different whole number in every row"
+            else:
+                self.columns.append(_number(name, _floats(series)))
+        elif pd.api.types.is_datetime64_any_dtype(series):
+            self._learn_date(name, series)
+        elif isinstance(series.dtype, pd.CategoricalDtype):
+            self._learn_categories(name, series)
+        else:
+            self._learn_text(name, series)
+
+    def _learn_text(self, name: str, series: Any) -> None:
+        texts = [text for text in _texts(series) if text is not None]
+        numbers = _floats(series)
+        if np.isfinite(numbers).sum() >= ENOUGH * len(texts):
+            odd = sorted(
+                {t for t, x in zip(_texts(series), numbers, strict=True) if t is not None and not np.isfinite(x)}
+            )
+            if odd:
+                self.notes.append(
+                    f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
+                )
+            self.columns.append(_number(name, numbers))
+        elif sum(bool(DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
+            self._learn_date(name, series)
+        else:
+            self._learn_categories(name, series)
+
+    def _learn_categories(self, name: str, series: Any) -> None:
+        texts = [text for text in _texts(series) if text is not None]
+        values, counts = np.unique(np.array(texts, dtype=object).astype(str), return_counts=True)
+        if len(values) > MAX_CATEGORIES or (len(values) > 10 and len(values) > SHARE_OF_DISTINCT * len(texts)):
+            self.left_out[name] = f"it is text with {len(values)} different values; turn it into numbers or categories"
+            return
+        shares = tuple((counts / counts.sum()).tolist())
+        self.columns.append(Column(name, "category", categories=tuple(map(str, values)), shares=shares))
+
+    def _learn_date(self, name: str, series: Any) -> None:
+        day_first = _day_first(series)
+        seconds = _seconds(series, day_first)
+        column = _number(name, seconds / DAY)
+        time = seconds[np.isfinite(seconds)] % DAY
+        self.columns.append(
+            Column(
+                name,
+                "date",
+                missing=column.missing,
+                fill=column.fill,
+                quantiles=column.quantiles,
+                day_first=day_first,
+                has_time=len(np.unique(time)) > 1,
+            )
+        )
+
+
+def _encode_number(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    numbers, unseen = _filled(column, _floats(values), rng)
+    return np.stack(numbers, axis=1), unseen
+
+
+def _encode_date(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    (days, *flags), unseen = _filled(column, _seconds(values, column.day_first) / DAY, rng)
+    turns = [days * DAY / YEAR, (days + 3) / 7, *([days] if column.has_time else [])]  # 1970 began on a Thursday
+    parts = [wave(2 * np.pi * turn) for turn in turns for wave in (np.sin, np.cos)]
+    return np.stack([days, *parts, *flags], axis=1), unseen
+
+
+def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Encode one-hot; a missing category is all zeros, one that was never seen is drawn from those that were."""
+    texts = _texts(values)
+    place = {category: k for k, category in enumerate(column.categories)}
+    index = np.array([-1 if text is None else place.get(text, -2) for text in texts], dtype=np.int64)
+    unseen = index == -2
+    index[unseen] = rng.choice(len(column.categories), unseen.sum(), p=np.array(column.shares) / sum(column.shares))
+    one_hot = np.zeros((len(index), len(column.categories)))
+    known = index >= 0
+    one_hot[np.flatnonzero(known), index[known]] = 1.0
+    return one_hot, unseen
+
+
+_ENCODERS = {"number": _encode_number, "date": _encode_date, "category": _encode_category}
+
+
+def _filled(column: Column, numbers: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+    """Return the numbers without gaps, with a column that marks them if there were any in the table of the fit."""
+    gaps = ~np.isfinite(numbers)
+    if column.missing:
+        return [np.where(gaps, column.fill, numbers), gaps.astype(np.float64)], np.zeros(len(gaps), dtype=bool)
+    drawn = np.interp(rng.random(len(gaps)), QUANTILES, column.quantiles)
+    return [np.where(gaps, drawn, numbers)], gaps
+
+
+def _number(name: str, values: Any) -> Column:
+    numbers = _floats(values)
+    known = numbers[np.isfinite(numbers)]
+    if not len(known):
+        known = np.zeros(1)
+    quantiles = tuple(np.quantile(known, QUANTILES).tolist())
+    return Column(name, "number", missing=len(known) < len(numbers), fill=float(known.mean()), quantiles=quantiles)
+
+
+def _is_frame(table: Any) -> bool:
+    return hasattr(table, "columns") and hasattr(table, "iloc")
+
+
+def _series(table: Any) -> Iterator[tuple[str, Any]]:
+    if _is_frame(table):
+        for k, name in enumerate(table.columns):
+            yield str(name), table.iloc[:, k]
+        return
+    for k, column in enumerate(np.asarray(table).T):
+        yield f"x{k}", column
+
+
+def _floats(values: Any) -> np.ndarray:
+    """Return float64 with NaN where a value is missing, infinite or cannot be read as a number."""
+    if isinstance(values, np.ndarray):
+        numbers = values.astype(np.float64)
+    else:
+        import pandas as pd
+
+        if not pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            values = pd.to_numeric(values.astype("object").map(_readable), errors="coerce")
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.where(np.isfinite(numbers), numbers, np.nan)
+
+
+def _readable(value: Any) -> Any:
+    """Return text without the signs that people write beside numbers: 1,200 or 12 % or $5."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lstrip("$€£").rstrip("%").strip()
+    return text.replace(",", "") if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
+
+
+def _texts(values: Any) -> list[str | None]:
+    import pandas as pd
+
+    return [None if pd.isna(value) else _shown(value) for value in values]
+
+
+def _shown(value: Any) -> str:
+    """Return the text of a value; 3.0 and 3 are the same category."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def _is_id(name: str, known: Any) -> bool:
+    import pandas as pd
+
+    if not pd.api.types.is_integer_dtype(known) and not bool((known == known.round()).all()):
+        return False
+    if known.nunique() < len(known) or len(known) < 20:
+        return False
+    return bool(ID_NAME.search(name)) or bool((known.diff().iloc[1:] == 1).all())
+
+
+def _day_first(series: Any) -> bool:
+    """Return True for text such as 31.12.2020, or 31/12/2020 if no first number could be a month."""
+    firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in _texts(series) if text is not None]
+    found = [match for match in firsts if match]
+    return any(match[2] == "." or int(match[1]) > 12 for match in found)
+
+
+def _seconds(values: Any, day_first: bool) -> np.ndarray:
+    """Return the seconds since 1970, NaN where there is no date."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray):
+        values = pd.Series(values)
+    if not pd.api.types.is_datetime64_any_dtype(values):
+        values = pd.to_datetime(values.astype("object"), errors="coerce", dayfirst=day_first, format="mixed", utc=True)
+    moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
+    seconds = (moment - pd.Timestamp(0)).dt.total_seconds()
+    return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
