@@ -100,6 +100,7 @@ def test_residual_is_the_derivative(likelihood):
     torch.manual_seed(0)
     outputs = torch.randn(3, 4, 2, dtype=torch.float64, requires_grad=True)
     y = F.one_hot(torch.randint(2, (3, 4)), 2).double()
+    y = y[..., :1] if likelihood == "input-noise" else y
     tau = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)[:, None, None]
     formulas = FORMULAS[likelihood]
     (expected,) = torch.autograd.grad(-formulas.log_density(outputs, y, tau).sum(), outputs)
@@ -114,6 +115,15 @@ def test_formulas_are_those_of_torch():
     torch.testing.assert_close(log_prob("gaussian", f, y, tau), normal)
     coin = torch.distributions.Bernoulli(logits=f).log_prob((y > 0).double()).sum(-1)
     torch.testing.assert_close(log_prob("bernoulli", f, (y > 0).double(), tau), coin)
+    student = torch.distributions.StudentT(4.0, f, tau**-0.5).log_prob(y).sum(-1)
+    torch.testing.assert_close(log_prob("student-t", f, y, tau), student)
+    counts = (3 * y.abs()).round()
+    torch.testing.assert_close(
+        log_prob("poisson", f, counts, tau), torch.distributions.Poisson(f.exp()).log_prob(counts).sum(-1)
+    )
+    both = torch.cat([f, f.flip(0)], -1)
+    noisy = torch.distributions.Normal(f, f.flip(0).exp() * tau**-0.5).log_prob(y).sum(-1)
+    torch.testing.assert_close(log_prob("input-noise", both, y, tau), noisy)
     classes = torch.distributions.Categorical(logits=f).log_prob(c)
     torch.testing.assert_close(log_prob("categorical", f, F.one_hot(c, 3).double(), tau), classes)
 

@@ -3,6 +3,7 @@
     Gaussian            y = f + noise, noise ~ N(0, 1/noise_precision)
     InputNoiseGaussian  y = f₁ + e^f₂ noise, noise ~ N(0, 1)         f is twice as wide as y: means, then log deviations
     StudentT            y = f + noise/√noise_precision, noise ~ t    heavier tails than the Gaussian
+    InputNoiseStudentT  y = f₁ + e^f₂ noise, noise ~ t               both
     Poisson             y = 0, 1, 2, … with mean e^f                 f is the logarithm of the rate
     NegativeBinomial    y = 0, 1, 2, … with mean e^f                 and variance e^f + e^2f/total_count
     Bernoulli           P(y = 1) = 1/(1 + e⁻ᶠ)                       f are logits, y is 0 or 1
@@ -150,6 +151,20 @@ class InputNoiseGaussian:
         return mean + self.std(output) * _randn_like(mean, generator)
 
     @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return log N(y | f₁, e^(2 f₂)/τ) of every target."""
+        mean, log_std = _halves(output)
+        log_std = log_std - 0.5 * noise_precision.log()
+        return -0.5 * (math.log(2 * math.pi) + ((y - mean) * torch.exp(-log_std)) ** 2) - log_std
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return τ e^(−2 f₂) (f₁ − y), then 1 − τ e^(−2 f₂) (f₁ − y)²."""
+        mean, log_std = _halves(output)
+        tau, error = noise_precision * torch.exp(-2 * log_std), mean - y
+        return torch.cat([tau * error, 1 - tau * error**2], dim=-1)
+
+    @staticmethod
     def _split(output: Tensor) -> tuple[Tensor, Tensor]:
         targets, odd = divmod(output.shape[-1], 2) if output.dim() > 1 else (0, 1)
         if odd:
@@ -170,8 +185,7 @@ class StudentT:
 
     def __post_init__(self) -> None:
         _check_positive("noise_precision", self.noise_precision, "1/scale² of the noise is positive")
-        if not 2 < self.dof < math.inf:
-            raise ValueError(f"dof={self.dof!r} is not valid: above 2, so that the noise has a variance")
+        _check_dof(self.dof)
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         tau, nu = _like(self.noise_precision, output), self.dof
@@ -195,6 +209,54 @@ class StudentT:
         half = torch.full_like(output, self.dof / 2)
         scale = (_like(self.noise_precision, output) * torch._standard_gamma(half, generator) / half).rsqrt()
         return output + scale * _randn_like(output, generator)
+
+    @classmethod
+    def log_density(cls, output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return the log density of every target, with the default ``dof``."""
+        tau, nu = noise_precision, cls.dof
+        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
+        return constant + 0.5 * tau.log() - (nu + 1) / 2 * torch.log1p(tau * (y - output) ** 2 / nu)
+
+    @classmethod
+    def residual(cls, output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
+        """Return (ν + 1) τ (f − y)/(ν + τ (f − y)²), with the default ``dof``."""
+        error = output - y
+        return (cls.dof + 1) * noise_precision * error / (cls.dof + noise_precision * error**2)
+
+
+@dataclass(frozen=True)
+class InputNoiseStudentT:
+    """Regression with heavy tails and noise that depends on the input: y = f₁ + e^f₂ noise, the noise from Student's t.
+
+    The outputs are those of :class:`InputNoiseGaussian`; e^f₂ is the scale of the noise.
+    """
+
+    dof: float = 4.0
+    discrete: ClassVar = False
+
+    def __post_init__(self) -> None:
+        _check_dof(self.dof)
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        mean, log_scale = InputNoiseGaussian._split(output)
+        return StudentT((-2 * log_scale).exp(), self.dof).log_prob(mean, y)
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return InputNoiseGaussian._split(output)[0]
+
+    def std(self, output: Tensor) -> Tensor:
+        return math.sqrt(self.dof / (self.dof - 2)) * InputNoiseGaussian._split(output)[1].exp()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        mean, log_scale = InputNoiseGaussian._split(output)
+        return student_t_cdf((y - mean) * (-log_scale).exp(), self.dof)
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        mean, log_scale = InputNoiseGaussian._split(output)
+        return StudentT((-2 * log_scale).exp(), self.dof).sample(mean, generator)
 
 
 @dataclass(frozen=True)
@@ -222,6 +284,16 @@ class Poisson:
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return torch.poisson(output.exp(), generator)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return y f − e^f − log y! of every target; there is no noise precision."""
+        return y * output - output.exp() - torch.lgamma(y + 1)
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return e^f − y."""
+        return output.exp() - y
 
 
 @dataclass(frozen=True)
@@ -316,7 +388,21 @@ class Categorical:
         return output.softmax(-1) - y
 
 
-FORMULAS: dict[str, Formulas] = {"gaussian": Gaussian, "bernoulli": Bernoulli, "categorical": Categorical}
+FORMULAS: dict[str, Formulas] = {
+    "gaussian": Gaussian,
+    "input-noise": InputNoiseGaussian,
+    "student-t": StudentT,
+    "poisson": Poisson,
+    "bernoulli": Bernoulli,
+    "categorical": Categorical,
+}
+CONTINUOUS = ("gaussian", "input-noise", "student-t")
+"""The likelihoods of real targets, which may be standardised."""
+
+
+def outputs_for(likelihood: str, targets: int) -> int:
+    """Return how many outputs a network needs for so many targets a row."""
+    return 2 * targets if likelihood == "input-noise" else targets
 
 
 def like_output(y: Tensor, output: Tensor) -> Tensor:
@@ -345,6 +431,16 @@ def _check_positive(name: str, value: float | Tensor, rule: str) -> None:
     numbers = torch.as_tensor(value).detach()
     if not bool(((numbers > 0) & numbers.isfinite()).all()):
         raise ValueError(f"{name}={value!r} is not valid: {rule}")
+
+
+def _halves(output: Tensor) -> tuple[Tensor, Tensor]:
+    targets = output.shape[-1] // 2
+    return output[..., :targets], output[..., targets:]
+
+
+def _check_dof(dof: float) -> None:
+    if not 2 < dof < math.inf:
+        raise ValueError(f"dof={dof!r} is not valid: above 2, so that the noise has a variance")
 
 
 def _per_example(log_p: Tensor) -> Tensor:

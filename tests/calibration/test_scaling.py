@@ -12,7 +12,15 @@ from sklearn.linear_model import LogisticRegression
 
 from vadam import metrics
 from vadam.calibration import SpreadScaling, TemperatureScaling
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian, InputNoiseGaussian, Poisson, StudentT
+from vadam.likelihoods import (
+    Bernoulli,
+    Categorical,
+    Gaussian,
+    InputNoiseGaussian,
+    InputNoiseStudentT,
+    Poisson,
+    StudentT,
+)
 from vadam.prediction import Binary, Classes, Regression
 
 
@@ -73,11 +81,13 @@ def test_spread_of_a_gaussian_is_the_root_mean_square_of_its_errors(columns):
     torch.testing.assert_close(scaling(prediction).std, scaling.factor * prediction.std)
 
 
-@pytest.mark.parametrize("likelihood", [Gaussian(4.0), StudentT(4.0, dof=5.0), InputNoiseGaussian()])
+@pytest.mark.parametrize(
+    "likelihood", [Gaussian(4.0), StudentT(4.0, dof=5.0), InputNoiseGaussian(), InputNoiseStudentT(5.0)]
+)
 def test_a_spread_scales_everything_about_the_mean(likelihood):
     generator = torch.Generator().manual_seed(0)
     samples = torch.randn(6, 10, 2, dtype=torch.float64, generator=generator)
-    samples = samples if isinstance(likelihood, InputNoiseGaussian) else samples[..., :1]
+    samples = samples if isinstance(likelihood, InputNoiseGaussian | InputNoiseStudentT) else samples[..., :1]
     before = Regression(samples, likelihood)
     after = SpreadScaling(3.0)(before)
     for name in ("epistemic", "aleatoric", "std"):

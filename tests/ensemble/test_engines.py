@@ -19,13 +19,16 @@ def setting(network, likelihood, dropout):
     outputs = network[-1].out_features
     theta = {n: torch.randn(E, S, *p.shape, dtype=torch.float64) for n, p in network.named_parameters()}
     x = torch.randn(E, M, inputs, dtype=torch.float64)
-    y = torch.randn(E, M, outputs, dtype=torch.float64)
+    y = torch.randn(E, M, outputs // 2 if likelihood == "input-noise" else outputs, dtype=torch.float64)
     if likelihood == "bernoulli":
         y = (y > 0).double()
     elif likelihood == "categorical":
         y = nn.functional.one_hot(y.argmax(-1), outputs).double()
+    elif likelihood == "poisson":
+        y = (3 * y.abs()).round()
     size = torch.tensor([5, 3, 1])
     weight = (torch.arange(M) < size[:, None]) / size[:, None].double()
+    weight = weight * (0.5 + torch.rand(E, M, dtype=torch.float64))  # as examples that count more or less
     tau = torch.tensor([1.0, 3.0, 0.5], dtype=torch.float64)
     widths = [layer.in_features for layer in network if isinstance(layer, nn.Linear)]
     keep = tuple((torch.rand(E, S, M, width).double() > 0.3) / 0.7 for width in widths) if dropout else ()
@@ -36,6 +39,9 @@ def setting(network, likelihood, dropout):
 @pytest.mark.parametrize("likelihood", FORMULAS)
 @pytest.mark.parametrize("sizes", [(4, 3), (4, 1), (4, 6, 1), (4, 6, 3), (4, 6, 5, 2), (4, 1, 1), (1, 3, 1)], ids=str)
 def test_engines_agree(sizes, likelihood, dropout):
+    if likelihood == "input-noise":
+        *inner, targets = sizes
+        sizes = (*inner, 2 * targets)
     network = MLP(*sizes, activation="tanh" if len(sizes) == 4 else "relu")
     theta, examples = setting(network, likelihood, dropout)
     bmm, vmap, loop = (choose(name, network, likelihood) for name in ("bmm", "vmap", "loop"))

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import Gaussian, InputNoiseGaussian, StudentT
+from vadam.likelihoods import Gaussian, InputNoiseGaussian, InputNoiseStudentT, StudentT
 from vadam.prediction import Classes, Regression
 
 WIDEST = math.log(1000.0)
@@ -82,7 +82,7 @@ class SpreadScaling:
 
     def __call__(self, prediction: Regression) -> Regression:
         likelihood, c = prediction.likelihood, self.factor
-        if isinstance(likelihood, InputNoiseGaussian):
+        if isinstance(likelihood, InputNoiseGaussian | InputNoiseStudentT):
             mean, log_std = prediction.samples.chunk(2, dim=-1)
             stretched = torch.cat([_stretched(mean, c), log_std + math.log(c)], dim=-1)
             return replace(prediction, samples=stretched)

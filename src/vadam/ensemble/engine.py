@@ -16,7 +16,7 @@ from vadam.likelihoods import FORMULAS
 
 
 class Examples(NamedTuple):
-    """A minibatch for each of E networks. ``weight`` is 1/(its size) for an example and 0 for padding."""
+    """A minibatch for each of E networks. ``weight`` is that of an example over their number, and 0 for padding."""
 
     x: Tensor  # [E, M, ...]
     y: Tensor  # [E, M, O]

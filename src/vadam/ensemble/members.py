@@ -13,7 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-ARRAYS = ("x", "y", "train", "test", "init")
+from vadam.likelihoods import outputs_for
+
+ARRAYS = ("x", "y", "weight", "train", "test", "init")
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +25,7 @@ class Member:
     Args:
         x, y: inputs [n, ...] and targets [n] or [n, O]; classes are numbers from 0. Members may share them: nothing is
             copied before the training.
+        weight: of every row [n], by which its log-likelihood is multiplied; scaled so that the training rows have the mean 1.
         train, test: row numbers. By default all rows are trained on, and none is tested.
         seed: of the first weights, the order of the minibatches and all noise.
         prior_precision, lr, num_data, temperature: arguments of the rule, instead of the method's; ``num_data`` is by default
@@ -46,6 +49,7 @@ class Member:
     temperature: float | None = None
     epochs: int | None = None
     init: Mapping[str, Tensor] | None = None
+    weight: Any = None
 
     def check(self, name: str) -> None:
         """Raise ValueError if the rows or the numbers besides the rule's are wrong; the method checks the rule's."""
@@ -62,6 +66,10 @@ class Member:
                 raise ValueError(
                     f"{field}={_short(rows)} of {name} is not valid: give row numbers from 0 to {n - 1}, at least one"
                 )
+        if self.weight is not None:
+            weight = np.asarray(self.weight)
+            if weight.shape != (n,) or not (np.isfinite(weight).all() and (weight >= 0).all()):
+                raise ValueError(f"weight of {name} is not valid: give {n} numbers from 0, one for each row")
         positive = {
             "noise_precision": self.noise_precision,
             "temperature": self.temperature,
@@ -114,11 +122,25 @@ def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tupl
             )
         return x, torch.nn.functional.one_hot(y.long(), outputs).double()
     y = y.unsqueeze(-1) if y.dim() == 1 else y
-    if y.shape[1:] != (outputs,):
-        raise ValueError(f"y has {list(y.shape[1:])} targets a row, but the network has {outputs} outputs")
+    if y.dim() != 2 or outputs_for(likelihood, y.shape[1]) != outputs:
+        raise ValueError(
+            f"y has {list(y.shape[1:])} targets a row, but the network has {outputs} outputs for the likelihood {likelihood!r}"
+        )
+    if likelihood == "poisson" and not bool(((y >= 0) & (y == y.round())).all()):
+        raise ValueError("the Poisson likelihood takes counts: whole numbers from 0")
     if likelihood == "bernoulli" and not bool(((y == 0) | (y == 1)).all()):
         raise ValueError("the Bernoulli likelihood takes labels 0 and 1")
     return x, y
+
+
+def weights_of(member: Member, dtype: torch.dtype) -> Tensor:
+    """Return the weights of the training rows, with the mean 1."""
+    if member.weight is None:
+        return torch.ones(member.train_rows, dtype=dtype)
+    weight = copied(member.weight, member.train).double()
+    if not weight.sum() > 0:
+        raise ValueError("all training rows of a member have the weight 0: give some of them a positive one")
+    return (weight / weight.mean()).to(dtype)
 
 
 def copied(values: Any, rows: Any = None) -> Tensor:

@@ -30,6 +30,7 @@ class Batch(NamedTuple):
 
     x: Tensor  # [E, M, ...]
     y: Tensor  # [E, M, O]
+    weight: Tensor  # [E, M], of every example; 0 for padding; their sum is 1 where all examples weigh the same
     size: Tensor  # [E], how many of the M examples are real; 0 if the member has finished
     key: Tensor  # [E, 2], of the step's noise
     alpha: Tensor  # [E], learning rate
@@ -40,6 +41,7 @@ class Rows(NamedTuple):
 
     x: Tensor
     y: Tensor
+    weight: Tensor  # with mean 1 over a member's rows
     counts: list[int]
 
 
@@ -91,10 +93,15 @@ def minibatches(
         taken = [order.take(len(block)) for order in orders]
         index = torch.from_numpy(np.stack([r for r, _ in taken], axis=1) + offsets)
         size = torch.from_numpy(np.stack([s for _, s in taken], axis=1)).to(dtype)
-        x, y = (values.index_select(0, index.flatten()).unflatten(0, index.shape) for values in (rows.x, rows.y))
+        x, y, weight = (
+            values.index_select(0, index.flatten()).unflatten(0, index.shape)
+            for values in (rows.x, rows.y, rows.weight)
+        )
+        real = torch.arange(batch_size) < size[..., None]
+        weight = weight * real / size.clamp_min(1)[..., None]
         key = noise.keys(seeds, block, stream)
         alpha = torch.tensor(
             [[a * (schedule(t, T) if schedule else 1.0) for a, T in zip(lr, steps, strict=True)] for t in block],
             dtype=dtype,
         )
-        yield from (Batch(x[i], y[i], size[i], key[i], alpha[i]) for i in range(len(block)))
+        yield from (Batch(x[i], y[i], weight[i], size[i], key[i], alpha[i]) for i in range(len(block)))

@@ -18,7 +18,7 @@ from torch import Tensor
 from vadam import metrics
 from vadam.ensemble import noise
 from vadam.ensemble.stack import Stack
-from vadam.likelihoods import FORMULAS
+from vadam.likelihoods import CONTINUOUS, FORMULAS
 
 WORST = {"rmse": math.inf, "log_likelihood": -math.inf, "joint_log_likelihood": -math.inf, "accuracy": 0.0}
 
@@ -43,8 +43,10 @@ def _scores_of_one(stack: Stack, x: Tensor, y: Tensor, samples: int, key: Tensor
         "log_likelihood": metrics.log_likelihood(log_p),
         "joint_log_likelihood": metrics.joint_log_likelihood(log_p),
     }
-    if stack.likelihood == "gaussian":
-        result["rmse"] = metrics.rmse(f.mean(0) * y_std, y * y_std)
+    if stack.likelihood in CONTINUOUS:
+        result["rmse"] = metrics.rmse(f.mean(0)[..., : y.shape[-1]] * y_std, y * y_std)
+    elif stack.likelihood == "poisson":
+        result["rmse"] = metrics.rmse(f.exp().mean(0), y)
     elif stack.likelihood == "bernoulli":
         result["accuracy"] = ((f.sigmoid().mean(0) > 0.5) == (y > 0.5)).double().mean()
     else:

@@ -15,7 +15,7 @@ from vadam.ensemble.layout import Weights, joined
 from vadam.ensemble.members import Member, Scaling, copied, rows_of
 from vadam.ensemble.step import dropout_masks, gaussian_samples, points
 from vadam.gaussian import MeanFieldGaussian
-from vadam.likelihoods import FORMULAS
+from vadam.likelihoods import FORMULAS, outputs_for
 
 FLOATS_A_PASS = 2**17
 TENSORS = ("mean", "precision", "prior_precision", "noise_precision", "dropout")
@@ -109,7 +109,9 @@ class Stack:
         return torch.cat(blocks, dim=2)
 
     def outputs(self, x: Any, samples: int = 100) -> Tensor:
-        """f [E, S, n, O] in the original units of the targets, at the same inputs ``x`` [n, ...] for every member.
+        """Return f [E, S, n, O] in the original units of the targets, at the same inputs ``x`` [n, ...] for every member.
+
+        For "input-noise" these are means and log standard deviations, noise precision included.
 
         In float64, so that the output at a row does not depend on the other rows.
         """
@@ -123,7 +125,7 @@ class Stack:
         """
         key = noise.keys(self.seeds, [draw], noise.Stream.EVALUATION)[0]
         x_mean, x_std, y_mean, y_std = (value.unsqueeze(1) for value in self.scaling)
-        outputs = y_mean.shape[-1]
+        outputs = outputs_for(self.likelihood, y_mean.shape[-1])
         x, y = rows_of(Member(x, y), None, likelihood=self.likelihood, outputs=outputs)
         weights = next(iter(self.mean.values()))
         f = self.standardised_outputs(((x - x_mean) / x_std).to(weights.dtype), samples, key).double()
@@ -134,7 +136,12 @@ class Stack:
     def _outputs_of_one(self, x: Tensor, samples: int) -> Tensor:
         key = noise.keys(self.seeds, [0], noise.Stream.PREDICTION)[0]
         x_mean, x_std, y_mean, y_std = self.scaling
-        return self.standardised_outputs((x[None] - x_mean) / x_std, samples, key) * y_std + y_mean
+        f = self.standardised_outputs((x[None] - x_mean) / x_std, samples, key)
+        if self.likelihood != "input-noise":
+            return f * y_std + y_mean
+        mean, log_std = f.chunk(2, dim=-1)
+        tau = self.noise_precision[:, None, None, None]
+        return torch.cat([mean * y_std + y_mean, log_std + y_std.log() - 0.5 * tau.log()], dim=-1)
 
     def double(self) -> Stack:
         """The same in float64."""

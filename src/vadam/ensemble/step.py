@@ -48,9 +48,6 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
     numbers, noise_precision, dropout = constants
     rule_args = method.rule_args({**numbers, "lr": batch.alpha[:, None]})
     S, M = method.samples, batch.x.shape[1]
-    real = torch.arange(M, device=batch.x.device) < batch.size[:, None]
-    weight = real / batch.size.clamp_min(1)[:, None]
-
     precision = method.sampling_precision(state, rule_args)
     epsilon: Weights = {}
     if precision is None:
@@ -59,7 +56,7 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
         theta, epsilon = gaussian_samples(batch.key, state.mu, precision.rsqrt(), shapes, S)
     keep = dropout_masks(batch.key, dropout, theta, M) if method.drops_out else ()
 
-    examples = Examples(batch.x, batch.y, weight, noise_precision, keep)
+    examples = Examples(batch.x, batch.y, batch.weight, noise_precision, keep)
     g, squares = engine.gradients(theta, examples, squares=method.curvature is Curvature.PER_EXAMPLE_SQUARES)
     g_hat = layout.joined({name: g[name].mean(1) for name in shapes})
     if method.curvature is Curvature.PER_EXAMPLE_SQUARES:

@@ -13,11 +13,12 @@ from torch import Tensor, nn
 from vadam.ensemble import step as steps
 from vadam.ensemble.engine import check_dropout, choose
 from vadam.ensemble.layout import shapes_of, split
-from vadam.ensemble.members import Member, Scaling, copied, rows_of
+from vadam.ensemble.members import Member, Scaling, copied, rows_of, weights_of
 from vadam.ensemble.method import Method
 from vadam.ensemble.minibatches import Batch, Rows, Schedule, minibatches
 from vadam.ensemble.noise import Stream
 from vadam.ensemble.stack import Stack
+from vadam.likelihoods import CONTINUOUS
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def _standardised(members: list[Member], settings: Settings) -> tuple[Rows, list
     for member in members:
         x, y = rows_of(member, member.train, likelihood=likelihood, outputs=outputs)
         scaling = Scaling.of(
-            x, y, inputs=settings.standardise, targets=settings.standardise and likelihood == "gaussian"
+            x, y, inputs=settings.standardise, targets=settings.standardise and likelihood in CONTINUOUS
         )
         x_train.append(scaling.x(x).to(settings.dtype))
         y_train.append(scaling.y(y).to(settings.dtype))
@@ -149,7 +150,8 @@ def _standardised(members: list[Member], settings: Settings) -> tuple[Rows, list
         if member.test is not None:
             x, y = rows_of(member, member.test, likelihood=likelihood, outputs=outputs)
             tests.append((scaling.x(x).to(settings.dtype), scaling.y(y).to(settings.dtype)))
-    return Rows(torch.cat(x_train), torch.cat(y_train), [len(x) for x in x_train]), tests, scalings
+    weights = torch.cat([weights_of(member, settings.dtype) for member in members])
+    return Rows(torch.cat(x_train), torch.cat(y_train), weights, [len(x) for x in x_train]), tests, scalings
 
 
 def _outputs(network: nn.Module, member: Member) -> int:

@@ -130,9 +130,10 @@ class TableEncoder:
     def from_dict(cls, saved: dict[str, Any]) -> TableEncoder:
         """Return the encoder that ``as_dict`` has written."""
         tuples = ("quantiles", "categories", "shares")
-        columns = [
-            Column(**{k: tuple(v) if k in tuples else v for k, v in column.items()}) for column in saved["columns"]
+        fields: list[dict[str, Any]] = [
+            {k: tuple(v) if k in tuples else v for k, v in column.items()} for column in saved["columns"]
         ]
+        columns = [Column(**values) for values in fields]
         if unknown := [column.kind for column in columns if column.kind not in _ENCODERS]:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
