@@ -108,7 +108,7 @@ class TableEncoder:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
         rng = rng or np.random.default_rng(0)
         parts = [_ENCODERS[column.kind](column, given[column.name], rng) for column in self.columns]
-        unseen = np.stack([unseen for _, unseen in parts]).any(0)
+        unseen = np.logical_or.reduce([unseen for _, unseen in parts])
         return Encoded(np.concatenate([values for values, _ in parts], axis=1), unseen)
 
     def unseen_values(self, table: Any) -> dict[str, list[str]]:
