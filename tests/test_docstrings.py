@@ -46,7 +46,6 @@ PENDING: tuple[str, ...] = (
     "src/vadam/estimators/",
     "src/vadam/gaussian/",
     "src/vadam/forward.py",
-    "paper/src/",
     "tests/",
     "paper/tests/",
     "benchmarks/",

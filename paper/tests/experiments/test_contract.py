@@ -77,9 +77,9 @@ def test_a_fingerprint_depends_on_every_field() -> None:
 
 
 def test_wrong_presets_and_protocols_are_named() -> None:
-    with pytest.raises(ExperimentError, match="smoke, quick, paper, not 'full'"):
+    with pytest.raises(ExperimentError, match="smoke, quick, paper, got 'full'"):
         find("theory").config("full", "text")
-    with pytest.raises(ExperimentError, match="protocol of theory is one of text, not 'authors'"):
+    with pytest.raises(ExperimentError, match="protocol of theory must be one of text, got 'authors'"):
         find("theory").config("smoke", "authors")
 
 

@@ -92,9 +92,9 @@ def test_one_of_two_workers_is_killed(tmp_path: Path, cluster, monkeypatch: pyte
 @pytest.mark.parametrize(
     ("name", "backend", "scheduler", "message"),
     [
-        ("uci", "spark", None, "--backend is one of local, dask, not 'spark'"),
+        ("uci", "spark", None, "--backend must be one of local, dask, got 'spark'"),
         ("uci", "dask", None, "needs the address of a scheduler: --scheduler tcp://host:8786"),
-        ("uci", "local", "tcp://a:1", "--scheduler tcp://a:1 goes with --backend dask"),
+        ("uci", "local", "tcp://a:1", "--scheduler tcp://a:1 needs --backend dask"),
         ("theory", "dask", "tcp://a:1", "theory is not a sweep"),
         ("uci", "dask", "nonsense://", "There is no Dask scheduler at nonsense://"),
     ],
@@ -135,7 +135,7 @@ def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: 
 
 @pytest.mark.parametrize("error", [CommClosedError("lost"), OSError("Timed out: lost"), CancelledError("lost")])
 def test_a_cluster_that_fails_is_told_in_words(error: Exception) -> None:
-    told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. What is done is kept")
+    told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. Finished cells are kept")
     with told, _explain_cluster_failures("tcp://a:1"):
         raise error
 

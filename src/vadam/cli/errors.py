@@ -28,8 +28,8 @@ def exit_on_error(
     try:
         yield
     except KeyboardInterrupt:
-        how = f" Go on with: {resume_command}" if resume_command else ""
-        fail(f"Stopped; what is done is kept.{how}", as_json, code=INTERRUPTED)
+        how = f" Continue with: {resume_command}" if resume_command else ""
+        fail(f"Stopped. Finished results are kept.{how}", as_json, code=INTERRUPTED)
     except user_errors as error:
         fail(str(error), as_json)
     except OSError as error:
@@ -37,8 +37,8 @@ def exit_on_error(
             raise  # click handles a closed pipe
         if error.errno not in NO_SPACE:
             fail(str(error), as_json)
-        how = f" and go on with: {resume_command}" if resume_command else ""
-        fail(f"There is no space to write ({error}). What is done is kept: make room{how}", as_json)
+        how = f" and continue with: {resume_command}" if resume_command else ""
+        fail(f"No space left to write ({error}). Finished results are kept: free some space{how}", as_json)
     except ImportError as error:
         if "pip install" not in str(error):
             raise

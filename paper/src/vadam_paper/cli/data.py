@@ -1,4 +1,4 @@
-"""``vadam data list | get | check``."""
+"""The ``vadam data list``, ``get`` and ``check`` commands."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +20,7 @@ def _names(incomplete: str) -> list[str]:
     return [name for name in registry.DATASETS if name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="The data set; vadam data list shows them.", autocompletion=_names)]
+Name = Annotated[str, typer.Argument(help="Name of a data set; see vadam data list.", autocompletion=_names)]
 
 
 @app.command("list")
@@ -50,7 +50,7 @@ def list_sets(data: Root = None, as_json: Json = False) -> None:
 
 @app.command()
 def get(name: Name, data: Root = None, as_json: Json = False) -> None:
-    """Fetch a data set, unless it is on this machine already."""
+    """Download a data set, unless it is already on this machine."""
     with exit_on_error(as_json), bar(name) as move:
         from vadam_paper.data import get as fetch
 

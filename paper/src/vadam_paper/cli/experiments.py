@@ -1,4 +1,4 @@
-"""``vadam list | run | reproduce | report``."""
+"""The ``vadam list``, ``run``, ``reproduce`` and ``report`` commands."""
 
 import os
 import shlex
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from vadam_paper.experiments.results import Results
 
 RESULTS = Path("paper/results") if Path("paper/results").is_dir() else Path("results")
-"""The recorded ones in a checkout."""
+"""Default folder of results: the recorded ones in a checkout."""
 REPORT = Path("report")
 
 
@@ -28,8 +28,8 @@ def _names(incomplete: str) -> list[str]:
     return [experiment.name for experiment in experiments() if experiment.name.startswith(incomplete)]
 
 
-Name = Annotated[str, typer.Argument(help="The experiment; vadam list shows them.", autocompletion=_names)]
-Names = Annotated[list[str], typer.Argument(help="Experiments, or all.", autocompletion=_names)]
+Name = Annotated[str, typer.Argument(help="Name of an experiment; see vadam list.", autocompletion=_names)]
+Names = Annotated[list[str], typer.Argument(help="Names of experiments, or all.", autocompletion=_names)]
 Preset = Annotated[
     str,
     typer.Option(
@@ -37,21 +37,26 @@ Preset = Annotated[
     ),
 ]
 Protocol = Annotated[
-    str | None, typer.Option(help="authors (their program), text (the paper's words) or, for uci, best (beyond them).")
+    str | None,
+    typer.Option(
+        help="authors (their program), text (as the paper describes it) or, for uci, best (beyond the paper)."
+    ),
 ]
-Data = Annotated[Path | None, typer.Option(help="Folder with the data sets; otherwise VADAM_DATA, cache, download.")]
+Data = Annotated[
+    Path | None, typer.Option(help="Folder with the data sets. Default: VADAM_DATA, then the cache, then download.")
+]
 Out = Annotated[Path, typer.Option(help="Folder of the recorded results.")]
-Jobs = Annotated[int, typer.Option(help="Processes to share the work; 0 for one a core.")]
+Jobs = Annotated[int, typer.Option(help="Number of processes; 0 for one per core.")]
 Backend = Annotated[str, typer.Option(help="Where a sweep (uci) computes: local, or dask with --scheduler.")]
 Scheduler = Annotated[str | None, typer.Option(help="Address of the Dask scheduler, e.g. tcp://host:8786.")]
-Resume = Annotated[bool, typer.Option(help="Go on where an earlier run stopped, or start afresh.")]
+Resume = Annotated[bool, typer.Option(help="Resume an earlier run, or start over.")]
 AllowChanges = Annotated[
     bool, typer.Option("--allow-changes", help="Record evidence from files that are not committed.")
 ]
 
 
 def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
-    """Show the experiments and what is recorded of each."""
+    """Show the experiments and their recorded results."""
     with exit_on_error(as_json):
         from vadam_paper.experiments import experiments
         from vadam_paper.experiments.ledger import Verdict, entries
@@ -108,7 +113,7 @@ def reproduce(
     protocol: Protocol = None,
     data: Data = None,
     out: Out = RESULTS,
-    report: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    report: Annotated[Path, typer.Option(help="Folder to write the page to.")] = REPORT,
     jobs: Jobs = 0,
     backend: Backend = "local",
     scheduler: Scheduler = None,
@@ -116,7 +121,7 @@ def reproduce(
     allow_changes: AllowChanges = False,
     as_json: Json = False,
 ) -> None:
-    """Run experiments under every protocol, then show and report what came out beside the paper's numbers."""
+    """Run experiments under every protocol, and report the results beside the paper's numbers."""
     with exit_on_error(as_json, resume_command=_same_command()):
         from vadam.cli import output_paths
 
@@ -133,7 +138,7 @@ def reproduce(
 
 def report(
     results: Out = RESULTS,
-    out: Annotated[Path, typer.Option(help="Folder of the page.")] = REPORT,
+    out: Annotated[Path, typer.Option(help="Folder to write the page to.")] = REPORT,
     as_json: Json = False,
 ) -> None:
     """Turn recorded results into one static page: claims ledger, figures, tables, deviations."""
@@ -145,7 +150,7 @@ def report(
 
 
 def _same_command() -> str:
-    """To paste; --no-resume would begin anew."""
+    """Return the command to paste for resuming; it omits --no-resume."""
     return shlex.join(["vadam", *(word for word in sys.argv[1:] if word != "--no-resume")])
 
 
@@ -185,21 +190,21 @@ def _report(results: Path, out: Path, as_json: bool) -> None:
     if as_json:
         print_json({"page": str(page), "ledger": str(out / "ledger.json")})
     else:
-        _say(f"The report: {page.resolve().as_uri()}")
+        _echo(f"The report: {page.resolve().as_uri()}")
 
 
 def _show_list(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for column in ("name", "artefact", "recorded", "claims: supported / contradicted / undecided / of", "what"):
+    for column in ("name", "artefact", "recorded", "claims: supported / contradicted / undecided / of", "title"):
         table.add_column(column)
     for row in rows:
         recorded = ", ".join(f"{protocol} ({preset})" for protocol, preset in row["recorded"].items())
         counts = " / ".join(str(row[key]) for key in ("supported", "contradicted", "undecided", "claims"))
         missing = "–" if row["runnable"] else "declared, not runnable"
         table.add_row(row["name"], row["artefact"], recorded or missing, counts, row["title"])
-    _say(table)
+    _echo(table)
 
 
 def _show_results(experiment: "Experiment", out: Path) -> None:
@@ -210,7 +215,7 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     from vadam_paper.experiments.results import read_results
 
     results = read_results(out, experiment)
-    _say(Text(f"{experiment.artefact}: {experiment.title}"))
+    _echo(Text(f"{experiment.artefact}: {experiment.title}"))
     for content in experiment.tables(results):
         if not content.rows:
             continue
@@ -218,29 +223,32 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
         for column in content.columns:
             table.add_column(column, overflow="fold")
         for row in content.rows:
-            table.add_row(*map(Text, row))  # brackets in it are numbers, not markup
-        _say(table)
+            table.add_row(*map(Text, row))  # brackets are part of numbers, not markup
+        _echo(table)
     for note in experiment.notes(results):
-        _say(note)
+        _echo(note)
     found = entries(experiment, results)
     judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
-        _say(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
+        _echo(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
         if entry.evidence.would_decide:
-            _say(f"    would decide it: {entry.evidence.would_decide}")
+            _echo(f"    would decide it: {entry.evidence.would_decide}")
     if not judged:
-        _say(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
+        _echo(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
 
 
 def _what_is_missing(experiment: "Experiment", results: "Results", found: "list[Entry]") -> str:
-    """The judges say it themselves where a run counts; where none does, which would."""
+    """Say what is missing for a verdict.
+
+    If a recorded run counts as evidence, its judges say it. Otherwise name the preset and protocol that would.
+    """
     if any(run.preset in experiment.judging_presets for run in results.values()):
         return " ".join(dict.fromkeys(entry.evidence.text for entry in found))
     presets, joined = " or ".join(experiment.judging_presets), " or " if experiment.sweep else " and "
     return f"They need the preset {presets} of the protocol {joined.join(experiment.protocols)}."
 
 
-def _say(what: Any) -> None:
+def _echo(what: Any) -> None:
     from rich.console import Console
 
     Console(highlight=False).print(what, markup=False)

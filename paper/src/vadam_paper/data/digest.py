@@ -1,4 +1,4 @@
-"""Checksums of a file's bytes, of a text file up to its line ends, and of a table's values.
+"""Checksums of a file's bytes, of a text file's fields, and of a table's values.
 
 The checksum of the values is the same whichever form (archive, text, package) a set was read from.
 """
@@ -12,12 +12,13 @@ from vadam_paper.data.table import Table, Text
 
 
 def of_bytes(path: Path) -> str:
+    """Return the checksum of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def of_fields(path: Path) -> str:
-    """Checksum of a text's fields: one blank between them, LF after each line that has any.
+    """Return the checksum of a text's fields, with one blank between them and LF after each line that has any.
 
     Copies of one text set differ in CRLF, trailing blanks and empty lines (git converts line ends on some systems).
     """
@@ -26,7 +27,7 @@ def of_fields(path: Path) -> str:
 
 
 def of_values(content: Table | Text) -> str:
-    """Checksum of X then y as little-endian float64 in row order; of a text, of its bytes."""
+    """Return the checksum of X then y as little-endian float64 in row order, or of the bytes of a text."""
     if isinstance(content, Text):
         return hashlib.sha256(content.content).hexdigest()
     values = hashlib.sha256(np.ascontiguousarray(content.X, dtype="<f8").tobytes())

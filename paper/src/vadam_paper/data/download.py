@@ -1,4 +1,4 @@
-"""One file from its public address into the cache: resumed where it stopped, checked before it gets its name.
+"""Download one file from its public address into the cache; resume it if interrupted, and check it before renaming it.
 
 The bytes go to ``<target>.part``, which survives an interruption and is continued with an HTTP range request. Only a
 file whose checksum is right is renamed to ``<target>``, so a target that exists is whole. A lock keeps two processes
@@ -16,7 +16,7 @@ from filelock import FileLock
 
 from vadam_paper.data.errors import ChecksumMismatch, DownloadFailed
 
-Progress = Callable[[int, int | None], None]  # bytes done, bytes in all (None where the server does not say)
+Progress = Callable[[int, int | None], None]  # bytes done, bytes in total (None if the server does not say)
 
 CHUNK = 1 << 16
 TIMEOUT_SECONDS = 30
@@ -25,7 +25,7 @@ TIMEOUT_SECONDS = 30
 def fetch(
     url: str, target: Path, *, sha256: str, checksum: Callable[[Path], str], progress: Progress | None = None
 ) -> None:
-    """Make ``target`` hold the file at ``url``; raises `DownloadFailed` or `ChecksumMismatch`."""
+    """Make ``target`` hold the file at ``url``; raise `DownloadFailed` or `ChecksumMismatch`."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -37,7 +37,9 @@ def fetch(
         resumed = part.exists()
         _receive(url, part, progress)
         found = checksum(part)
-        if found != sha256 and resumed:  # the part may be of another version of the file: once more from the start
+        if (
+            found != sha256 and resumed
+        ):  # the part may belong to another version of the file: download it from the start
             part.unlink()
             _receive(url, part, progress)
             found = checksum(part)
@@ -51,7 +53,7 @@ def fetch(
 
 
 def _receive(url: str, part: Path, progress: Progress | None) -> None:
-    """Append to ``part`` what is missing of the file at ``url``."""
+    """Append the missing bytes of the file at ``url`` to ``part``."""
     done = part.stat().st_size if part.exists() else 0
     request = urllib.request.Request(url, headers={"User-Agent": "vadam"})
     if done:
@@ -60,7 +62,7 @@ def _receive(url: str, part: Path, progress: Progress | None) -> None:
         response = urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS)
     except urllib.error.HTTPError as error:
         error.close()
-        if error.code == 416:  # nothing left to send: the part is whole, or not a part of this file; the checksum tells
+        if error.code == 416:  # nothing left to send: the checksum tells if the part is complete
             return
         raise DownloadFailed(f"{url} answered {error.code} {error.reason}: the file may have moved") from error
     except (urllib.error.URLError, http.client.HTTPException, OSError) as error:
@@ -90,4 +92,4 @@ def _next_chunk(response: http.client.HTTPResponse, url: str, done: int, total: 
 
 def _cut_short(url: str, done: int, total: int | None) -> str:
     in_all = "" if total is None else f" of {total}"
-    return f"{url}: the connection ended after {done}{in_all} bytes. Run the same command again, it goes on from there"
+    return f"{url}: the connection ended after {done}{in_all} bytes. Run the same command again to resume it"

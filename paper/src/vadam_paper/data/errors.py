@@ -1,4 +1,4 @@
-"""What can go wrong on the way to a data set."""
+"""Errors of data sets."""
 
 import zlib
 from zipfile import BadZipFile
@@ -12,7 +12,7 @@ class UnknownDataset(LookupError):
 
 
 class DataNotAvailable(RuntimeError):
-    """The set is neither in a data folder, nor carried by an installed package, nor could it be downloaded."""
+    """The set is neither in a data folder, nor bundled with an installed package, nor could it be downloaded."""
 
 
 class DownloadFailed(DataNotAvailable):
@@ -20,4 +20,4 @@ class DownloadFailed(DataNotAvailable):
 
 
 class ChecksumMismatch(ValueError):
-    """A file or package holds something else than the published set: results from it would not be comparable."""
+    """A file or package does not contain the published set, so results from it would not be comparable."""

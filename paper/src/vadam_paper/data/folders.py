@@ -1,4 +1,4 @@
-"""Where data files may lie: an explicit folder, ``VADAM_DATA``, the cache."""
+"""The folders that are searched for data files: an explicit folder, ``VADAM_DATA``, the cache."""
 
 import os
 from pathlib import Path
@@ -8,17 +8,19 @@ from vadam_paper.data.errors import DataNotAvailable
 
 
 class Folder(NamedTuple):
+    """A folder, and the role in which it is searched."""
+
     path: Path
     role: str
 
 
 def cache() -> Path:
-    """``VADAM_CACHE`` or ``~/.cache/vadam``. Downloads go here; it has the same layout as a data folder."""
+    """Return ``VADAM_CACHE`` or ``~/.cache/vadam``, the target of downloads, with the layout of a data folder."""
     return Path(os.environ.get("VADAM_CACHE") or "~/.cache/vadam").expanduser()
 
 
 def search_order(root: str | os.PathLike[str] | None) -> list[Folder]:
-    """The folders to look in, first match wins. A folder that was asked for and does not exist is an error."""
+    """Return the folders to search, in order; raise DataNotAvailable if a requested folder does not exist."""
     asked_for = [(root, "the given folder"), (os.environ.get("VADAM_DATA"), "VADAM_DATA")]
     folders = [Folder(Path(path).expanduser(), role) for path, role in asked_for if path]
     for path, role in folders:

@@ -1,4 +1,4 @@
-"""Readers: paths in, ``(X, y)`` out as they stand in the files (text: its bytes). One function per file format."""
+"""Readers, one function per file format: from paths to ``(X, y)`` as in the files; a text is returned as bytes."""
 
 import bz2
 from pathlib import Path
@@ -15,25 +15,25 @@ def raw_bytes(path: Path) -> bytes:
 
 
 def uci_npz(path: Path) -> Arrays:
-    """Archive with ``X`` and ``y``."""
+    """Read an archive with ``X`` and ``y``."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return archive["X"].astype(np.float64), archive["y"].astype(np.float64)
 
 
 def columns(path: Path, *, d: int) -> Arrays:
-    """Numbers between blanks: d columns of features, then the target; any further columns are unused."""
+    """Read numbers between blanks: d columns of features, then the target; further columns are ignored."""
     values = np.loadtxt(path, dtype=np.float64, ndmin=2)
     return values[:, :d].copy(), values[:, d].copy()
 
 
 def csv(path: Path) -> Arrays:
-    """Comma-separated numbers, target last; lines that start with # are comments."""
+    """Read comma-separated numbers, target last; lines that start with # are comments."""
     values = np.loadtxt(path, dtype=np.float64, delimiter=",", ndmin=2)
     return values[:, :-1].copy(), values[:, -1].copy()
 
 
 def libsvm(*paths: Path, d: int) -> Arrays:
-    """LIBSVM text, ``label index:value ...``, indices from 1, zeros left out; plain or bz2; files are joined."""
+    """Read and join LIBSVM text files ``label index:value ...``, indices from 1, zeros left out; plain or bz2."""
     parts = [_libsvm_text(_decompressed(path), d) for path in paths]
     return np.concatenate([X for X, _ in parts]), np.concatenate([y for _, y in parts])
 
@@ -56,13 +56,13 @@ def _libsvm_text(text: str, d: int) -> Arrays:
 
 
 def digit_pair_npz(path: Path) -> Arrays:
-    """Archive with the images ``X`` and the ``digit`` each shows."""
+    """Read an archive with images ``X`` and the ``digit`` that each shows."""
     with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
         return archive["X"].astype(np.float64), archive["digit"].astype(np.float64)
 
 
 def digit_pair_mat(path: Path, *, digits: tuple[int, int]) -> Arrays:
-    """Two digits out of GPML's ``usps_resampled.mat``, in file order: its train part, then its test part."""
+    """Read two digits from GPML's ``usps_resampled.mat``, in file order: its train part, then its test part."""
     try:
         from scipy.io import loadmat
     except ImportError as error:

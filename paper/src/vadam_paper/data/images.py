@@ -1,4 +1,4 @@
-"""Images of your own: a NumPy archive, or a folder with one subfolder of PNG files per class."""
+"""Read your own images: a NumPy archive, or a folder with one subfolder of PNG files per class."""
 
 import os
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from vadam_paper.data.errors import UNREADABLE
 
 CHANNELS = (1, 3, 4)
-"""Of pictures: by them an array with the channels last is told."""
+"""Channel counts that identify channels-last images."""
 
 
 @dataclass(frozen=True)
 class Images:
-    """``X`` float32 ``[n, channels, height, width]``, 8-bit values scaled to [0, 1]; ``y`` int64 class numbers."""
+    """Images ``X`` float32 ``[n, channels, height, width]``, 8-bit values scaled to [0, 1]; ``y`` int64 class numbers."""
 
     X: NDArray[np.float32]
     y: NDArray[np.int64]
@@ -66,7 +66,7 @@ def _numbers(archive: Any, name: str, path: Path) -> NDArray[Any]:
     try:
         found: NDArray[Any] = archive[name]
     except UNREADABLE as error:
-        if str(error).startswith("Object arrays"):  # numpy advises pickles, which run code
+        if str(error).startswith("Object arrays"):  # numpy's own message recommends pickles, which run code
             raise ValueError(f"{path}: {name} holds Python objects: save an array of numbers") from None
         raise ValueError(f"{path}: {name} cannot be read ({error}): write the file again") from error
     if found.dtype.kind not in "buif":
@@ -99,6 +99,6 @@ def _from_folder(path: Path) -> Images:
 
 
 def _unit_range(X: NDArray[np.generic]) -> NDArray[np.float32]:
-    """8-bit values to [0, 1]; floating-point values stay as they are."""
+    """Scale 8-bit values to [0, 1]; floating-point values stay unchanged."""
     scale = np.float32(255) if X.dtype == np.uint8 else np.float32(1)
     return X.astype(np.float32) / scale

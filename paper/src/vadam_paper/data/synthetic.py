@@ -1,4 +1,4 @@
-"""Sets the project draws itself. The same seed gives the same set on every machine."""
+"""Generated data sets; the same seed gives the same set on every machine."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,12 +10,12 @@ __all__ = ["cubic", "cubic_gap", "murphy_like"]
 
 
 def cubic(x: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The curve behind ``cubic-gap``, without noise."""
+    """Return the curve behind ``cubic-gap``, without noise."""
     return x**3
 
 
 def cubic_gap(*, n: int = 100, noise_std: float = 3.0, seed: int = 0) -> Arrays:
-    """One input, a gap in the middle, room to extrapolate (Hernández-Lobato & Adams 2015, with a gap):
+    """Draw a cubic with a gap in the inputs (Hernández-Lobato & Adams 2015, with a gap).
 
     y = x³ + ε,  ε ~ N(0, noise_std²),  x uniform on [−4, −1.5] ∪ [1.5, 4]
     """

@@ -1,4 +1,4 @@
-"""What a loader returns: a table, a text, an index split."""
+"""The types that loaders return: a table, a text, an index split."""
 
 from dataclasses import dataclass
 
@@ -26,6 +26,6 @@ class Table:
 
 @dataclass(frozen=True)
 class Text:
-    """A text as its bytes: line ends and byte-order mark count, as they did in the published character counts."""
+    """A text as bytes, including line ends and byte-order mark, as the published character counts include them."""
 
     content: bytes

@@ -1,4 +1,4 @@
-"""Where the pieces of a cell are computed: in this process, or on the workers of a Dask cluster."""
+"""Run the tasks of a cell in this process, or on the workers of a Dask cluster."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,19 +12,19 @@ SECONDS_TO_CONNECT = 10
 
 @contextmanager
 def connect_workers(experiment: Experiment, backend: str, scheduler: str | None) -> Iterator[int]:
-    """Yields how many workers share a cell; inside the block joblib sends their pieces there.
+    """Yield the number of workers that share a cell; inside the block joblib sends tasks to them.
 
-    Only the sweep's process writes: a worker that dies costs the piece it was at, which another takes over.
+    Only this process writes results. If a worker dies, another one repeats its task.
     """
     if backend not in BACKENDS:
-        raise ExperimentError(f"--backend is one of {', '.join(BACKENDS)}, not {backend!r}.")
+        raise ExperimentError(f"--backend must be one of {', '.join(BACKENDS)}, got {backend!r}.")
     if backend == "local":
         if scheduler is not None:
-            raise ExperimentError(f"--scheduler {scheduler} goes with --backend dask.")
+            raise ExperimentError(f"--scheduler {scheduler} needs --backend dask.")
         yield 1
         return
     if not experiment.sweep:
-        raise ExperimentError(f"{experiment.name} is not a sweep: it runs here, with --jobs processes.")
+        raise ExperimentError(f"{experiment.name} is not a sweep and runs on this machine only: use --jobs.")
     if scheduler is None:
         raise ExperimentError("--backend dask needs the address of a scheduler: --scheduler tcp://host:8786.")
     with _client(scheduler) as client:
@@ -32,14 +32,14 @@ def connect_workers(experiment: Experiment, backend: str, scheduler: str | None)
         threads = client.nthreads()
         if not threads:
             raise ExperimentError(f"The scheduler at {scheduler} has no workers: start some with {start}.")
-        if max(threads.values()) > 1:  # torch's own threads are counted by process: the numbers would depend on it
+        if max(threads.values()) > 1:  # torch counts its threads per process, and the numbers would depend on it
             raise ExperimentError(
                 f"A worker at {scheduler} has {max(threads.values())} threads: start workers with {start}."
             )
         import joblib
 
         with joblib.parallel_config(backend="dask"), _explain_cluster_failures(scheduler):
-            yield max(2, len(threads))  # one alone would be this process
+            yield max(2, len(threads))  # joblib runs a single worker in this process
 
 
 @contextmanager
@@ -49,11 +49,11 @@ def _explain_cluster_failures(scheduler: str) -> Iterator[None]:
     try:
         yield
     except (CancelledError, KilledWorker, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # this machine's: a full disk, say
+        if isinstance(error, OSError) and error.errno is not None:  # an error of this machine, e.g. a full disk
             raise
         raise ExperimentError(
-            f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). What is done is kept: "
-            "see to it, and go on with the same command."
+            f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). Finished cells are kept: "
+            "repair it, and continue with the same command."
         ) from error
 
 

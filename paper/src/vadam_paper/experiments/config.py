@@ -1,4 +1,4 @@
-"""The part of a configuration that every experiment has, and its fingerprint."""
+"""The common part of all configurations, and its fingerprint."""
 
 import hashlib
 import json
@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """``revision`` is raised when the code of an experiment changes its results, so that older rows are not resumed."""
+    """The common fields; raise ``revision`` when a code change affects results, so that older rows are not resumed."""
 
     EXTENT: ClassVar[tuple[str, ...]] = ()
-    """Fields that add cells and change the result of none: the fingerprint leaves them out, so that a run can be extended."""
+    """Fields that add cells without changing others: they are not in the fingerprint, so that a run can be extended."""
 
     experiment: str
     preset: str

@@ -1,4 +1,4 @@
-"""What a running cell may ask of its surroundings: the data folder, a progress report, a checkpoint."""
+"""The context of a running cell: the data folder, progress reports, checkpoints."""
 
 import json
 import time
@@ -19,7 +19,10 @@ SECONDS_BETWEEN_CHECKPOINTS = 5.0
 
 
 class CellContext:
-    """A cell's checkpoint is one safetensors file, replaced atomically, removed once the cell's row is on the disk."""
+    """The data folder, progress report and checkpoint of a running cell.
+
+    Its checkpoint is one safetensors file, replaced atomically, and removed once the cell's row is on disk.
+    """
 
     def __init__(
         self,
@@ -38,16 +41,16 @@ class CellContext:
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
         self.journal = self._path.with_name(f"{key}.{self._fingerprint}.jsonl")
-        """For a cell that writes down its steps itself, under this configuration; it goes when the cell's row is on the disk."""
+        """Path of the cell's own log under this configuration; it is removed once the cell's row is on disk."""
         self._last = time.monotonic()
         self._clock = Stopwatch()
 
     def elapsed(self) -> Duration:
-        """In all attempts, as far as checkpoints were kept."""
+        """Return the time of all attempts, as far as checkpoints were kept."""
         return self._clock.elapsed()
 
     def checkpoint(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
-        """Keeps the state, unless one was kept a moment ago."""
+        """Write a checkpoint, unless one was written a moment ago."""
         if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
         header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.elapsed())}
@@ -55,7 +58,7 @@ class CellContext:
         self._last = time.monotonic()
 
     def restore(self) -> tuple[dict[str, Tensor], dict[str, Any]] | None:
-        """The state kept last, or None where the cell starts from its beginning."""
+        """Return the last checkpoint, or None if there is none."""
         if not self._path.exists():
             return None
         try:
@@ -67,11 +70,11 @@ class CellContext:
                 return {name: file.get_tensor(name) for name in file.keys()}, json.loads(header["meta"])  # noqa: SIM118
         except (SafetensorError, ValueError, LookupError, TypeError, RecursionError) as error:
             raise ExperimentError(
-                f"The checkpoint {self._path} is damaged ({error}). Delete it, and its cell starts from the beginning."
+                f"The checkpoint {self._path} is damaged ({error}). Delete it to start its cell from the beginning."
             ) from error
 
     def shared_checkpoint(self, key: str) -> "CellContext":
-        """A checkpoint under another name, which outlives this cell: one that a later cell goes on from."""
+        """Return a context whose checkpoint outlives this cell, so that a later cell can resume from it."""
         return CellContext(self._config, key, self._folder)
 
     def finish(self) -> None:

@@ -1,4 +1,4 @@
-"""What an experiment is, and how it is found by name."""
+"""Define what an experiment is, and find experiments by name."""
 
 import difflib
 import importlib
@@ -20,11 +20,13 @@ PROTOCOLS = ("authors", "text")
 
 
 class ExperimentError(Exception):
-    """A mistake of the caller, told in words that say what to do."""
+    """An error that the user can fix; its text says how."""
 
 
 @dataclass(frozen=True)
 class Experiment:
+    """An experiment: its name, its artefact in the paper, and how it runs."""
+
     name: str
     artefact: str
     title: str
@@ -33,13 +35,13 @@ class Experiment:
     aliases: tuple[str, ...] = ()
     order: int = 0
     sweep: bool = False
-    """Long, of many like cells: they run in the order of ``cells``, and are shown and judged as far as they go."""
+    """True for a long run of many similar cells: they run in the order of ``cells``; incomplete results are shown too."""
     presets: tuple[str, ...] = PRESETS
-    """From the shortest to the fullest."""
+    """Presets from the shortest to the longest."""
     judged_from: str = "paper"
     """The shortest preset whose results count as evidence for claims."""
     own_data: bool = False
-    """It also runs on data of the user's. A set is recorded under a name of its own, ``NAME-…``, which its config says."""
+    """True if it also runs on the user's own data, which its config records under another name, ``NAME-…``."""
 
     def has(self, module: str) -> bool:
         return importlib.util.find_spec(f"{self.package}.{module}") is not None
@@ -49,7 +51,7 @@ class Experiment:
 
     @property
     def judging_presets(self) -> tuple[str, ...]:
-        """Those whose results count as evidence for claims."""
+        """Return the presets whose results count as evidence for claims."""
         return self.presets[self.presets.index(self.judged_from) :]
 
     @property
@@ -74,21 +76,21 @@ class Experiment:
 
     def config(self, preset: str, protocol: str) -> "Config":
         if not self.runnable:
-            raise ExperimentError(f"{self.name} has its claims declared but cannot be run in this version of vadam.")
-        _one_of(f"preset of {self.name}", preset, self.presets)
-        _one_of(f"protocol of {self.name}", protocol, self.protocols)
+            raise ExperimentError(f"{self.name} cannot be run in this version of vadam: only its claims are declared.")
+        _check_choice(f"preset of {self.name}", preset, self.presets)
+        _check_choice(f"protocol of {self.name}", protocol, self.protocols)
         config: Config = self.part("config").preset(preset, protocol)
         return config
 
     def config_like(self, recorded: dict[str, Any]) -> "Config":
-        """The configuration that this version has for what a manifest says was run."""
+        """Return this version's configuration for the run that a manifest describes."""
         if not self.own_data:
             return self.config(recorded["preset"], recorded["protocol"])
         config: Config = self.part("config").like(recorded)
         return config
 
     def on(self, config: "Config") -> "Experiment":
-        """This experiment under the name that the data of a configuration have."""
+        """Return this experiment under the name of the data of a configuration."""
         own = config.experiment != self.name
         return replace(self, name=config.experiment, artefact=f"{self.artefact}, {config.experiment}") if own else self
 
@@ -97,7 +99,7 @@ class Experiment:
         return cells
 
     def tables(self, results: "Results") -> "list[Table]":
-        """The table of the paper, and what stands beside it as ``more_tables``."""
+        """Return the paper's table and all tables of ``more_tables``."""
         part = self.part("table")
         return [part.table(results), *(part.more_tables(results) if hasattr(part, "more_tables") else ())]
 
@@ -111,7 +113,7 @@ class Experiment:
 
 
 def experiments() -> tuple[Experiment, ...]:
-    """All experiments in this version, in the order of the paper."""
+    """Return all experiments of this version, in the order of the paper."""
     package = importlib.import_module("vadam_paper.experiments")
     found = []
     for module in pkgutil.iter_modules(package.__path__, "vadam_paper.experiments."):
@@ -123,7 +125,7 @@ def experiments() -> tuple[Experiment, ...]:
 
 
 def find(name: str) -> Experiment:
-    """The experiment of that name or alias; an unknown name is answered with the nearest one."""
+    """Return the experiment with that name or alias; the error for an unknown name suggests the nearest one."""
     known = {known_as: e for e in experiments() for known_as in (e.name, *e.aliases)}
     if name in known:
         return known[name]
@@ -132,6 +134,6 @@ def find(name: str) -> Experiment:
     raise ExperimentError(f"There is no experiment {name!r}.{hint} Known: {', '.join(sorted(known))}.")
 
 
-def _one_of(what: str, value: str, allowed: tuple[str, ...]) -> None:
+def _check_choice(what: str, value: str, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
-        raise ExperimentError(f"The {what} is one of {', '.join(allowed)}, not {value!r}.")
+        raise ExperimentError(f"The {what} must be one of {', '.join(allowed)}, got {value!r}.")

@@ -1,4 +1,4 @@
-"""Small statistics that evidence is written with: bootstrap intervals, with a fixed seed, and Student's for few values."""
+"""Small statistics for evidence: bootstrap intervals with a fixed seed, and Student's intervals for few values."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -11,6 +11,8 @@ RESAMPLES = 10_000
 
 
 class Interval(NamedTuple):
+    """An estimate with its interval."""
+
     estimate: float
     low: float
     high: float
@@ -29,7 +31,7 @@ class Interval(NamedTuple):
 
 
 class Summary(NamedTuple):
-    """What a box plot shows of values that are not published: centre, quartiles and their number."""
+    """The centre, quartiles and number of values in a box plot whose values are not published."""
 
     centre: float
     low: float
@@ -38,7 +40,10 @@ class Summary(NamedTuple):
 
     @property
     def half(self) -> float:
-        """Return the half width of a 95 % interval of the median, as if the values were normal: 1.96 √(π/2) σ/√n, σ = IQR/1.349."""
+        """Return the half width of a 95 % interval of the median, assuming normal values.
+
+        It is 1.96 √(π/2) σ/√n with σ = IQR/1.349.
+        """
         return float(1.96 * np.sqrt(np.pi / 2) * (self.high - self.low) / (1.349 * np.sqrt(self.n)))
 
 
@@ -46,9 +51,9 @@ Sample = Sequence[float] | Summary
 
 
 def interval(values: Sample, statistic: Callable[..., Any] = np.mean, level: float = 0.95) -> Interval:
-    """Percentile bootstrap interval of a statistic of independent values; one value has no bounds.
+    """Return the percentile bootstrap interval of a statistic of independent values.
 
-    Of a summary, that of its centre, whatever the statistic.
+    For a summary, return the interval of its centre, whatever the statistic. A single value has no bounds.
     """
     if isinstance(values, Summary):
         return Interval(values.centre, values.centre - values.half, values.centre + values.half)
@@ -64,7 +69,7 @@ def interval(values: Sample, statistic: Callable[..., Any] = np.mean, level: flo
 def difference(
     a: Sample, b: Sample, *, paired: bool, statistic: Callable[..., Any] = np.mean, level: float = 0.95
 ) -> Interval:
-    """Mean, or another statistic, of ``a`` minus that of ``b``; ``paired`` where the k-th values share a split.
+    """Return a statistic (default: the mean) of ``a`` minus that of ``b``; ``paired`` if k-th values share a split.
 
     Summaries cannot be paired: they count as independent.
     """
@@ -76,7 +81,7 @@ def difference(
 
 
 def ratio(a: Sample, b: Sample, *, paired: bool, level: float = 0.95) -> Interval:
-    """Mean of ``a`` over mean of ``b``; of summaries, the ratio of their centres."""
+    """Return mean of ``a`` over mean of ``b``; for summaries, the ratio of their centres."""
     if isinstance(a, Summary) or isinstance(b, Summary):
         one, two = interval(a), interval(b)
         quotient = one.estimate / two.estimate
@@ -88,7 +93,7 @@ def ratio(a: Sample, b: Sample, *, paired: bool, level: float = 0.95) -> Interva
 def compared(
     a: Sequence[float], b: Sequence[float], statistic: Callable[..., Any], paired: bool, level: float = 0.95
 ) -> Interval:
-    """Bootstrap interval of ``statistic(a, b)``, which works along the last axis."""
+    """Return the bootstrap interval of ``statistic(a, b)``, which works along the last axis."""
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     estimate = float(statistic(left, right))
     if min(len(left), len(right)) < 2:
@@ -101,10 +106,10 @@ def compared(
 
 
 def pitman_morgan(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> Interval:
-    """Standard deviation of ``a`` over that of ``b``, for values in pairs; its interval excludes 1 where the test rejects.
+    """Return the standard deviation of ``a`` over that of ``b``, for paired values.
 
-    For the ratio ω of the deviations, a/ω + b and a/ω − b are uncorrelated: the interval holds all ω whose correlation r passes
-    the t-test (Pitman, 1939; Morgan, 1939).
+    Its interval excludes 1 where the test rejects. For the ratio ω of the deviations, a/ω + b and a/ω − b are uncorrelated:
+    the interval contains all ω whose correlation r passes the t-test (Pitman, 1939; Morgan, 1939).
     """
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     estimate = float(left.std(ddof=1) / right.std(ddof=1))
@@ -118,7 +123,7 @@ def pitman_morgan(a: Sequence[float], b: Sequence[float], level: float = 0.95) -
 
 
 def share(successes: int, trials: int, level: float = 0.95) -> Interval:
-    """Share of successes with Wilson's interval."""
+    """Return the fraction of successes with Wilson's interval."""
     z = float(_stats().norm.ppf((1 + level) / 2))
     p, shrink = successes / trials, 1 + z**2 / trials
     middle, half = p + z**2 / (2 * trials), z * float(np.sqrt(p * (1 - p) / trials + z**2 / (4 * trials**2)))
@@ -135,7 +140,7 @@ def _unbounded(estimate: float) -> Interval:
 
 
 def welch(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> Interval:
-    """Mean of ``a`` minus mean of ``b`` with Welch's interval, for few values in two groups; one value has no bounds."""
+    """Return mean of ``a`` minus mean of ``b`` with Welch's interval, for few values; a single value has no bounds."""
     left, right = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
     gap = float(left.mean() - right.mean())
     if min(len(left), len(right)) < 2:
@@ -148,7 +153,10 @@ def welch(a: Sequence[float], b: Sequence[float], level: float = 0.95) -> Interv
 
 
 def student(values: "Sequence[float] | np.ndarray", level: float = 0.95) -> Interval:
-    """Student's interval of a mean, for few independent values, where resampling is too sure; one value has no bounds."""
+    """Return Student's interval of a mean of few independent values; a single value has no bounds.
+
+    For few values the bootstrap is too narrow.
+    """
     sample = np.asarray(values, dtype=float)
     mean, n = float(sample.mean()), len(sample)
     if n < 2:
@@ -158,7 +166,7 @@ def student(values: "Sequence[float] | np.ndarray", level: float = 0.95) -> Inte
 
 
 def fisher_p_value(a: Sequence[bool], b: Sequence[bool]) -> float:
-    """p of Fisher's exact test: that ``a`` is true so much more often than ``b`` by chance."""
+    """Return the p-value of Fisher's exact test that ``a`` is true more often than ``b``."""
     counts = [[sum(found), len(found) - sum(found)] for found in (a, b)]
     return float(_stats().fisher_exact(counts, alternative="greater").pvalue)
 
@@ -180,6 +188,6 @@ def _stats() -> Any:
 
 
 def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
-    """By Hazen's rule, which is that of the authors' box plots."""
+    """Return the quartiles by Hazen's rule, as in the authors' box plots."""
     low, middle, high = np.quantile(np.asarray(values, dtype=float), [0.25, 0.5, 0.75], method="hazen")
     return float(low), float(middle), float(high)

@@ -1,4 +1,4 @@
-"""Results as compact JSON: tensors and arrays to lists, seven significant digits, no NaN (null instead)."""
+"""Convert results to compact JSON: tensors and arrays to lists, seven significant digits, null for NaN."""
 
 import json
 import math
@@ -6,6 +6,7 @@ from typing import Any
 
 
 def jsonify(value: Any, digits: int = 7) -> Any:
+    """Return the value as nested dicts, lists and rounded numbers."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, dict):
@@ -18,4 +19,5 @@ def jsonify(value: Any, digits: int = 7) -> Any:
 
 
 def dumps(value: Any) -> str:
+    """Return compact JSON."""
     return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))

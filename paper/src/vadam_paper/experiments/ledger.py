@@ -1,4 +1,4 @@
-"""The claims ledger: every claim the paper makes in words, the evidence measured for it, a verdict."""
+"""The claims ledger: every statement of the paper, the measured evidence, a verdict."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ __all__ = ["Claim", "Entry", "Evidence", "Verdict", "entries", "ledger"]
 
 @dataclass(frozen=True)
 class Claim:
-    """``judge`` reads recorded results and says what they show; without it the claim is declared and not run."""
+    """A statement of the paper; ``judge`` returns the evidence from recorded results; without it the claim is not run."""
 
     id: str
     where: str
@@ -34,10 +34,12 @@ class Entry:
 
 
 def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
+    """Return the rows of all experiments."""
     return [entry for experiment in experiments for entry in entries(experiment, read_results(root, experiment))]
 
 
 def entries(experiment: Experiment, results: Results) -> list[Entry]:
+    """Return the rows of one experiment."""
     return [
         Entry(
             experiment.name,
@@ -51,9 +53,10 @@ def entries(experiment: Experiment, results: Results) -> list[Entry]:
 
 
 def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
-    """The paper's claims are about the paper's protocol: a shorter preset leaves the verdict at not run.
+    """Return the evidence for a claim.
 
-    A sweep is judged by what there is of it: its judges say themselves what is missing.
+    Claims are about the paper's protocol: for a shorter preset the verdict is "not run". A sweep is judged by its
+    recorded part; its judges say what is missing.
     """
     if claim.judge is None or not experiment.runnable:
         return Evidence(Verdict.NOT_RUN, "This artefact has no recorded run yet.")

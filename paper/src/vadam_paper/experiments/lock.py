@@ -1,4 +1,4 @@
-"""A file that one process holds. The operating system keeps the lock: a process that is killed leaves none behind."""
+"""Lock a file for one process; the operating system releases the lock of a killed process."""
 
 import sys
 from typing import IO

@@ -1,6 +1,6 @@
-"""The manifest beside the rows: what was run, with what, and how long it took.
+"""The manifest beside the rows: what was run, with which versions, and how long it took.
 
-``commit`` is that of the last writing; every row has its own.
+``commit`` is that of the last write; every row has its own.
 """
 
 import json
@@ -51,7 +51,7 @@ def write_manifest(
         "versions": {"python": platform.python_version(), **_versions()},
         "platform": f"{platform.system()} {platform.machine()}",
         "cores": os.cpu_count(),
-        "instructions": torch.backends.cpu.get_cpu_capability(),  # other ones sum in another order
+        "instructions": torch.backends.cpu.get_cpu_capability(),  # other instruction sets sum in another order
         "jobs": jobs,
         "cells": cells,
         "cells_done": len(rows),
@@ -66,7 +66,7 @@ def write_manifest(
 
 
 def read_manifest(folder: Path) -> dict[str, Any] | None:
-    """Return the manifest of a run; None if there is none."""
+    """Return the manifest of a run, or None if there is none."""
     path = folder / "manifest.json"
     if not path.exists():
         return None
@@ -83,7 +83,7 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the source tree, with ``+`` where files are changed; None outside vadam's own repository."""
+    """Return the commit of the source tree, with ``+`` if files are changed; None outside vadam's repository."""
     packages = {"src/vadam": Path(vadam.__file__).parent, "paper/src/vadam_paper": Path(vadam_paper.__file__).parent}
     states = set()
     try:
@@ -95,11 +95,11 @@ def commit() -> str | None:
             states.add(head + ("+" if changed else ""))
     except (OSError, subprocess.CalledProcessError):
         return None
-    return states.pop() if len(states) == 1 else None  # two checkouts have no one commit
+    return states.pop() if len(states) == 1 else None  # None if the packages come from two checkouts
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    """Return what git says of the repository around a folder, also inside a hook, which names another by GIT_DIR."""
+    """Run git in a folder, without the GIT_* variables that a hook may have set, and return its output."""
     variables = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", *arguments]
     return subprocess.run(command, cwd=folder, env=variables, check=True, capture_output=True, text=True).stdout.strip()

@@ -1,4 +1,4 @@
-"""Long runs in stretches: each is recorded at several points of its way, and goes on from one to the next."""
+"""Record long runs at several milestones; each resumes from the one before."""
 
 from typing import Any
 
@@ -6,21 +6,23 @@ from vadam_paper.experiments.results import Recorded
 
 
 def key(method: str, number: int, end: int) -> str:
+    """Return the key of the cell that ends at a milestone."""
     return f"{method}-{number}-{end}"
 
 
 def parse_key(key: str) -> tuple[str, int, int]:
+    """Return method, number and end of a cell's key."""
     method, number, end = key.rsplit("-", 2)
     return method, int(number), int(end)
 
 
 def lengths(ends: tuple[int, ...]) -> dict[int, int]:
-    """How long the stretch is that ends there."""
+    """Return the length from the previous milestone for each milestone."""
     return {end: end - start for start, end in zip((0, *ends), ends, strict=False)}
 
 
 def latest_by_number(run: Recorded, method: str) -> dict[int, dict[str, Any]]:
-    """Of each run of a method, by its number, the record that goes furthest."""
+    """Return the longest record of each run of a method, by the number of the run."""
     found: dict[int, tuple[int, str]] = {}
     for cell in run.cells:
         name, number, end = parse_key(cell)
@@ -30,5 +32,5 @@ def latest_by_number(run: Recorded, method: str) -> dict[int, dict[str, Any]]:
 
 
 def latest(run: Recorded, method: str) -> list[dict[str, Any]]:
-    """The same, in the order of the numbers."""
+    """Return the longest record of each run of a method, in the order of the numbers."""
     return list(latest_by_number(run, method).values())

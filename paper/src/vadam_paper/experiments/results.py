@@ -1,4 +1,4 @@
-"""Recorded results, as tables, figures and claims read them."""
+"""Read recorded results for tables, figures and claims."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,11 +36,11 @@ class Results(dict[str, Recorded]):
 
 
 def read_results(root: Path, experiment: Experiment) -> Results:
-    """For each protocol the fullest preset that has run to its end: paper before quick before smoke.
+    """Return, for each protocol, the complete run of the longest preset: paper before quick before smoke.
 
-    Of a sweep, whose runs count as far as they go, that with the most finished cells among those that claims are judged from,
-    so that the beginning of a longer run does not hide a shorter one. A run that another version of the experiment recorded,
-    with another configuration or other cells, is left out.
+    For a sweep, return the run with the most finished cells among the presets that count as evidence, so that an
+    incomplete longer run does not hide a shorter one. A run recorded by another version, with another configuration or
+    other cells, is left out.
     """
     best = Results()
     for protocol in experiment.protocols if experiment.runnable else ():
@@ -52,7 +52,7 @@ def read_results(root: Path, experiment: Experiment) -> Results:
 
 
 def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
-    """The experiment on sets of the user's that are recorded there, each under its own name."""
+    """Return the experiment once for each recorded data set of the user, under its own name."""
     if not experiment.own_data:
         return ()
     manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
@@ -66,6 +66,7 @@ def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
 
 
 def read_run(folder: Path) -> Recorded | None:
+    """Read one run, or return None if there is none."""
     manifest = read_manifest(folder)
     if manifest is None:
         return None

@@ -1,4 +1,4 @@
-"""Runs the cells of an experiment: finished ones are skipped, each new one is on the disk before the next starts."""
+"""Run the cells of an experiment: skip finished ones, and write each new one to disk before the next starts."""
 
 import multiprocessing
 import os
@@ -24,10 +24,11 @@ from vadam_paper.experiments.store import Row, Store
 from vadam_paper.experiments.timing import Duration
 
 Progress = Callable[[float, str], None]
-"""Called with the fraction of the whole that is done and the key of the cell that moved."""
+"""Called with the total fraction that is done and the key of the current cell."""
 
 
 def run_folder(out: Path, config: Config) -> Path:
+    """Return the folder of a run's results."""
     return out / config.experiment / f"{config.preset}-{config.protocol}"
 
 
@@ -43,13 +44,13 @@ def run(
     allow_changes: bool = False,
     progress: Progress = lambda fraction, key: None,
 ) -> dict[str, Any]:
-    """Runs what is missing under ``out`` and returns the manifest. Stop it when you like; call it again to go on.
+    """Run the missing cells and return the manifest; an interrupted run continues at the next call.
 
     Results that count as evidence are recorded from changed files only with ``allow_changes``.
-    ``jobs`` processes take a cell each; with ``workers`` above 1 the cells run in turn, each spread over that many.
+    ``jobs`` processes take a cell each. With ``workers`` above 1 the cells run in turn, each spread over that many.
     """
     if jobs < 1:
-        raise ExperimentError(f"--jobs is the number of processes, at least 1, not {jobs}.")
+        raise ExperimentError(f"--jobs must be at least 1, got {jobs}.")
     folder = run_folder(out, config)
     costs = experiment.cells(config)
     with Store(folder, config.fingerprint) as store:
@@ -82,21 +83,24 @@ def run(
 
 
 def _says_finished(manifest: dict[str, Any], config: Config) -> bool:
-    """It keeps the commit that made the rows; a manifest left by a killed run is written again."""
+    """Return True if the manifest is complete for this configuration.
+
+    A complete manifest keeps the commit that made the rows. One left by a killed run is written again.
+    """
     return manifest["config_hash"] == config.fingerprint and "running" not in manifest
 
 
 def _refuse_changed_files(preset: str) -> None:
-    """Raise an error where the commit that a row would name is not the code that runs."""
+    """Raise ExperimentError if the running code differs from the commit that a row would name."""
     if (commit() or "").endswith("+"):
         raise ExperimentError(
             f"Files of the package differ from the commit that rows of the preset {preset} would name. Commit them first, "
-            "or record all the same with --allow-changes: the rows then name the commit with a +."
+            "or record them anyway with --allow-changes: the rows then name the commit with a +."
         )
 
 
 class _Tracker:
-    """Turns the fractions of single cells into one, weighed by what each is expected to cost."""
+    """Combine the progress of single cells, weighted by their expected cost."""
 
     def __init__(self, costs: dict[str, float], done: dict[str, Row], progress: Progress) -> None:
         self.costs = costs
@@ -124,7 +128,7 @@ def _serially(
 
 
 def _in_processes(jobs: int) -> Callable[..., Finished]:
-    """Single-threaded processes: for stacks of small models two of them beat one process with two threads."""
+    """Run cells in single-threaded processes; for small models two of them beat one process with two threads."""
 
     def finished(
         experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved
@@ -170,7 +174,7 @@ def _start_worker(reports: "SimpleQueue[tuple[str, float] | None]") -> None:
 
 
 def _leave_with(parent: BaseProcess) -> None:
-    """Without this a worker outlives a parent that was killed."""
+    """Exit when the parent dies; otherwise a worker would outlive a killed parent."""
     parent.join()
     os._exit(1)
 

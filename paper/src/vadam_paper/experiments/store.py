@@ -1,8 +1,8 @@
 """The result store: one line of JSON for each finished cell, safe against kill -9 at any moment.
 
-A line is appended with one write and forced to the disk before the next cell starts. A kill in the middle of that write
-leaves a last line without its newline: readers skip it and the next writer cuts it off. Rows of another configuration
-are kept but not read. One process writes at a time: the second is refused.
+A line is appended with one write and flushed to disk before the next cell starts. A kill in the middle of that write
+leaves a last line without a newline: readers skip it and the next writer truncates it. Rows of another configuration
+are kept but not read. One process writes at a time; a second one is refused.
 """
 
 import json
@@ -18,11 +18,11 @@ from vadam_paper.experiments.timing import Duration
 
 Row = dict[str, Any]
 FIELDS = ("cell", "seconds", "cpu_seconds", "result")
-"""Fields that every row has, beside that of its configuration."""
+"""Fields of every row, besides its configuration."""
 
 
 def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
-    """Finished cells of that configuration, by key; where a key stands twice the first row counts."""
+    """Return the finished cells of a configuration by key; of duplicate keys the first row counts."""
     content = path.read_bytes() if path.exists() else b""
     rows: dict[str, Row] = {}
     for number, line in enumerate(content[: _length_of_whole_lines(content)].splitlines(), start=1):
@@ -33,13 +33,13 @@ def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
                 rows.setdefault(cell, row)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise ExperimentError(
-                f"Line {number} of {path} is not a row of results. Delete that line, or start afresh with --no-resume."
+                f"Line {number} of {path} is not a row of results. Delete that line, or start over with --no-resume."
             ) from None
     return rows
 
 
 class Store:
-    """Writes ``rows.jsonl`` of a folder, which it holds locked between ``__enter__`` and ``__exit__``."""
+    """The writer of ``rows.jsonl`` in a folder, which it locks between ``__enter__`` and ``__exit__``."""
 
     def __init__(self, folder: Path, fingerprint: str) -> None:
         self.folder = folder

@@ -1,16 +1,18 @@
-"""How long a cell took: on the wall, and of the processor, which a busy machine does not stretch."""
+"""Measure the wall time and the processor time of a cell; the latter does not grow on a busy machine."""
 
 import time
 from typing import NamedTuple
 
 
 class Duration(NamedTuple):
+    """Wall and processor time in seconds."""
+
     seconds: float
     cpu_seconds: float
 
 
 class Stopwatch:
-    """Runs from its making on; ``before`` is what earlier attempts took."""
+    """A stopwatch that starts when created; ``before`` is the time of earlier attempts."""
 
     def __init__(self) -> None:
         self.before = Duration(0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Verdicts: what an interval says about a claim, against a margin that the judge states.
+"""Verdicts: compare an interval with the margin of a claim.
 
 supported      the whole interval is on the claim's side of the margin
 contradicted   the whole interval is on the other side
@@ -13,11 +13,13 @@ from enum import StrEnum
 from vadam_paper.experiments.intervals import Interval, student_quantile
 
 POWER = 0.8
-"""Probability with which the number of trials that is proposed decides, if the difference is as large as it looks."""
+"""Probability that the proposed number of trials decides, if the difference is as large as estimated."""
 MOST_TRIALS = 1000
 
 
 class Verdict(StrEnum):
+    """The verdict on a claim."""
+
     SUPPORTED = "supported"
     CONTRADICTED = "contradicted"
     UNDECIDED = "undecided"
@@ -26,7 +28,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Evidence:
-    """``would_decide`` says which further runs would settle the claim; empty where it is settled."""
+    """A verdict with its explanation; ``would_decide`` names further runs that would settle an open claim."""
 
     verdict: Verdict
     text: str
@@ -34,29 +36,29 @@ class Evidence:
 
 
 def exactly(holds: bool) -> Verdict:
-    """Return the verdict on a statement without chance: an identity, an enumeration, a rule that is stated."""
+    """Return the verdict on a statement without chance: an identity, an enumeration, a stated rule."""
     return Verdict.SUPPORTED if holds else Verdict.CONTRADICTED
 
 
 def above(gap: Interval, margin: float = 0.0) -> Verdict:
-    """Return the verdict on: the quantity is larger than the margin."""
+    """Return the verdict on "the quantity is larger than the margin"."""
     if gap.low > margin:
         return Verdict.SUPPORTED
     return Verdict.CONTRADICTED if gap.high < margin else Verdict.UNDECIDED
 
 
 def below(gap: Interval, margin: float = 0.0) -> Verdict:
-    """Return the verdict on: the quantity is smaller than the margin."""
+    """Return the verdict on "the quantity is smaller than the margin"."""
     return above(Interval(-gap.estimate, -gap.high, -gap.low), -margin)
 
 
 def within(gap: Interval, margin: float) -> Verdict:
-    """Return the verdict on: the quantity is closer to zero than the margin."""
+    """Return the verdict on "the quantity is closer to zero than the margin"."""
     return every(above(gap, -margin), below(gap, margin))
 
 
 def differs(gap: Interval, margin: float) -> Verdict:
-    """Return the verdict on: the quantity is farther from zero than the margin."""
+    """Return the verdict on "the quantity is farther from zero than the margin"."""
     return opposite(within(gap, margin))
 
 
@@ -67,7 +69,7 @@ def opposite(verdict: Verdict) -> Verdict:
 
 
 def every(*verdicts: Verdict) -> Verdict:
-    """Return the verdict on: all of these hold. One that fails is enough to contradict it."""
+    """Return the verdict on "all of these hold"; one that fails contradicts it."""
     for verdict in (Verdict.CONTRADICTED, Verdict.NOT_RUN, Verdict.UNDECIDED):
         if verdict in verdicts:
             return verdict
@@ -77,8 +79,8 @@ def every(*verdicts: Verdict) -> Verdict:
 def trials_needed(gap: Interval, trials: int, margin: float = 0.0, freedom: float | None = None) -> int | None:
     """Return how many trials would decide an open question; None above ``MOST_TRIALS``.
 
-    The difference and the spread are taken as they look now: with n trials the two-sided 95 % interval leaves the margin outside
-    with probability ``POWER`` once (t₀.₉₇₅ + t_POWER) s/√n is at most the distance from the estimate to the margin.
+    It uses the current difference and spread: with n trials the two-sided 95 % interval excludes the margin with
+    probability ``POWER`` once (t₀.₉₇₅ + t_POWER) s/√n is at most the distance from the estimate to the margin.
     ``freedom`` is that of the interval, ``trials − 1`` unless given.
     """
     distance, half = abs(gap.estimate - margin), (gap.high - gap.low) / 2
@@ -94,5 +96,5 @@ def trials_needed(gap: Interval, trials: int, margin: float = 0.0, freedom: floa
 
 
 def nearest_margin(gap: Interval, margin: float) -> float:
-    """Return that of ±margin which lies inside the interval, or else is nearer to the estimate."""
+    """Return the one of ±margin that lies inside the interval, or else is nearer to the estimate."""
     return min((margin, -margin), key=lambda m: (not gap.low <= m <= gap.high, abs(gap.estimate - m)))

@@ -1,4 +1,4 @@
-"""One artefact on the page: what the paper says, our figure, the numbers side by side, the deviations."""
+"""One artefact on the page: the paper's claim, our figure, the numbers side by side, the deviations."""
 
 from pathlib import Path
 

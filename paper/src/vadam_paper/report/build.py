@@ -1,4 +1,4 @@
-"""Writes the page and what stands beside it."""
+"""Write the page and the files beside it."""
 
 import json
 from collections import Counter
@@ -14,7 +14,7 @@ from vadam_paper.report import artefact, claims
 
 
 def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
-    """Reads ``results/<experiment>/<preset>-<protocol>`` and returns the path of the page."""
+    """Read ``results/<experiment>/<preset>-<protocol>``, write the page and return its path."""
     chosen = experiments() if chosen is None else chosen
     chosen = tuple(one for experiment in chosen for one in (experiment, *recorded_sets(results, experiment)))
     recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
@@ -37,7 +37,7 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
 
 
 def _once(rows: list[Entry]) -> list[Entry]:
-    """A claim that one set of data leaves open and another decides is decided."""
+    """Merge claims on several data sets: a claim that one set decides is decided."""
     best: dict[str, Entry] = {}
     for entry in rows:
         if (

@@ -1,4 +1,4 @@
-"""The sections of an experiment's README, as HTML."""
+"""Convert the sections of an experiment's README to HTML."""
 
 import re
 
@@ -6,7 +6,7 @@ from markdown_it import MarkdownIt
 
 
 def sections(readme: str) -> dict[str, str]:
-    """Heading → HTML of what stands below it."""
+    """Return the HTML of each section by its heading."""
     parts = re.split(r"^## (.+)$", readme, flags=re.MULTILINE)[1:]
     render = MarkdownIt("commonmark").render
     return {heading.strip(): render(body) for heading, body in zip(parts[::2], parts[1::2], strict=True)}

@@ -30,7 +30,7 @@ def _uci(
     in_package: InPackage | None = None,
     remark: str = "",
 ) -> Dataset:
-    """``values``, ``npz`` and ``text`` are the sha256 of the values, of the archive and of Gal's ``data.txt``."""
+    """Return a UCI set; ``values``, ``npz`` and ``text`` are the sha256 of its values, archive and Gal's ``data.txt``."""
     feature_names = tuple(features.split())
     d = len(feature_names)
     read_text = partial(formats.columns, d=d)

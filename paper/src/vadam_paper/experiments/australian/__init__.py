@@ -1,4 +1,4 @@
-"""Fig. 3 left: how fast BBVI, Vadam and VOGN converge on a small network."""
+"""Fig. 3 left: the convergence of BBVI, Vadam and VOGN on a small network."""
 
 from vadam_paper.experiments.contract import Experiment
 

@@ -1,4 +1,4 @@
-"""What the paper says about Fig. 3 left."""
+"""The paper's claims about Fig. 3 left."""
 
 from collections.abc import Callable
 
@@ -9,14 +9,14 @@ from vadam_paper.experiments.verdicts import above, below, every
 
 SHOWN = ("M1-S1", "M1-S16", "M128-S16")
 WELL = 0.1
-"""Bits above VOGN's end up to which Vadam counts as performing well."""
+"""Vadam performs well if its final loss is less than this many bits above VOGN's."""
 MUCH = 0.5
 """Bits, on average over the first thousand steps, that make "much faster"."""
 ANOTHER_RUN = "A second seed of each method: one run has no interval."
 
 
 def _faster(fast: str, slow: str, margin: float = 0.0) -> Callable[[Results], Evidence]:
-    """By the mean test log-loss over the first thousand steps: lower is faster."""
+    """Return a judge that compares the mean test log-loss over the first thousand steps; lower is faster."""
 
     def judge(results: Results) -> Evidence:
         run = results["authors"]

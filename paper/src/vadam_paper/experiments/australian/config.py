@@ -10,7 +10,7 @@ from vadam_paper.experiments.config import Config as BaseConfig
 class Config(BaseConfig):
     experiment: str = "australian"
     seeds: int = 20
-    """Independent runs; the paper shows one."""
+    """Number of independent runs; the paper shows one."""
     hidden: int = 64
     batch_sizes: tuple[int, ...] = (1, 4, 16, 128)
     samples: tuple[int, ...] = (1, 16)
@@ -18,7 +18,7 @@ class Config(BaseConfig):
     lr: float = 0.001
     betas: tuple[float, float] = (0.9, 0.999)
     vogn_beta: float = 0.999
-    """Weight of the old curvature: 0.999 in the authors' program, 0.9 in the text."""
+    """Decay rate of the curvature average: 0.999 in the authors' program, 0.9 in the text."""
     iterations: int | None = None
     """None for the authors' 16 M epochs."""
     evaluate_every: int = 25

@@ -1,4 +1,4 @@
-"""The test log-loss of all seeds along the training, and what is kept of it."""
+"""Record the test log-loss of all seeds along the training, and summarise it."""
 
 from typing import Any
 
@@ -6,13 +6,15 @@ import torch
 from torch import Tensor
 
 END = (4_500, 5_000)
-"""The part of the curve whose mean stands for its end."""
+"""Steps over which the curve is averaged for its final value."""
 EARLY = 1_000
 TARGET_BITS = 0.65
 SHOWN = 100
 
 
 class Curve:
+    """The joint and pointwise test log-loss of all seeds, every few steps."""
+
     def __init__(self, every: int) -> None:
         self.every = every
         self.joint: list[Tensor] = []
@@ -29,7 +31,10 @@ class Curve:
         self.joint, self.pointwise = list(tensors["joint"]), list(tensors["pointwise"])
 
     def summary(self) -> dict[str, Any]:
-        """Bits. ``end`` and ``early`` are per seed; the curve is the mean and the 10 % and 90 % quantiles over seeds."""
+        """Return the losses in bits.
+
+        ``end`` and ``early`` are per seed. The curve is the mean and the 10 % and 90 % quantiles over seeds.
+        """
         joint, pointwise = torch.stack(self.joint), torch.stack(self.pointwise)
         step = self.every * torch.arange(1, len(joint) + 1)
         return {
@@ -51,7 +56,7 @@ class Curve:
         }
 
     def _steps_to_target(self, loss: Tensor, step: Tensor) -> list[int | None]:
-        """The first step after which the mean of the next five evaluations is below the target; None if never."""
+        """Return the first step from which the mean of five evaluations is below the target; None if never."""
         if len(loss) < 5:
             return [None] * loss.shape[1]
         smooth = loss.unfold(0, 5, 1).mean(-1)
@@ -59,7 +64,7 @@ class Curve:
         return [int(step[hits.int().argmax()]) if hits.any() else None for hits in below.T]
 
     def _shown(self, loss: Tensor, step: Tensor) -> dict[str, Any]:
-        """Means of ``SHOWN`` equal stretches of the curve."""
+        """Return the curve as means of ``SHOWN`` equal intervals."""
         size = max(1, len(loss) // SHOWN)
         whole = len(loss) // size * size
         stretches = loss[:whole].reshape(-1, size, loss.shape[1]).mean(1)

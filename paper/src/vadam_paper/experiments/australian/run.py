@@ -1,4 +1,4 @@
-"""One cell for each method, minibatch size and number of samples; the seeds are one stack."""
+"""Run one cell for each method, minibatch size and number of samples; the seeds are one stack."""
 
 from typing import Any
 
@@ -12,11 +12,11 @@ from vadam_paper.experiments.australian.stack import Stack
 from vadam_paper.experiments.context import CellContext
 
 METHODS = {"authors": ("bbvi", "vadam", "vogn"), "text": ("vogn",)}
-"""BBVI and Vadam are the same in the text as in the authors' program."""
+"""Methods per protocol. BBVI and Vadam have the same settings in the text and in the authors' program."""
 
 
 def cells(config: Config) -> dict[str, float]:
-    """A step costs its samples times its minibatch, and something for being a step."""
+    """Return the cells with their costs: samples times minibatch size, plus a constant per step."""
     return {
         f"{name}-M{M}-S{S}": 1 + S * M / 200
         for M in config.batch_sizes

@@ -1,4 +1,4 @@
-"""All seeds of one method as one stack of networks, trained step by step and scored every few steps."""
+"""Train all seeds of one method as one stack of networks with ``vadam.ensemble``, and evaluate it every few steps."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ FOREVER = 10**6
 
 
 class Stack:
-    """E networks with Bernoulli outputs, seeds ``seed``, ``seed`` + 1, ..., on one split of the data."""
+    """A stack of E networks with Bernoulli outputs and seeds ``seed``, ``seed`` + 1, ..., on one split of the data."""
 
     def __init__(
         self, X: Tensor, y: Tensor, split: Split, network: MLP, method: Method, batch_size: int, config: Config
@@ -40,7 +40,7 @@ class Stack:
             yield step
 
     def test_log_losses(self, samples: int, step: int) -> tuple[Tensor, Tensor]:
-        """Return the losses in bits, [E] each.
+        """Return the joint and the pointwise test log-loss in bits, [E] each.
 
         Joint: −(1/n) log₂ mean_s Π_i p(y_i | θ_s). Pointwise: −(1/n) Σ_i log₂ mean_s p(y_i | θ_s).
         """
@@ -51,7 +51,7 @@ class Stack:
         return -joint / math.log(2), -pointwise / math.log(2)
 
     def nelbo_per_datum(self) -> Tensor:
-        """Return −ELBO/N in nats, [E]: the mean training loss over samples of q, plus KL(q‖prior)/N."""
+        """Return −ELBO/N in nats, [E]: mean training loss over samples of q, plus KL(q‖prior)/N."""
         stack, N = self.trainer.stack, len(self.train_rows[1])
         kl = torch.stack([stack.posterior(e).kl() for e in range(len(stack))])
         return -stack.log_prob(*self.train_rows, ELBO_SAMPLES).mean((1, 2)) + kl / N

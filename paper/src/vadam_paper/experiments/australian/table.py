@@ -1,4 +1,4 @@
-"""The curves of Fig. 3 left in numbers."""
+"""The numbers of Fig. 3 left."""
 
 import json
 from pathlib import Path

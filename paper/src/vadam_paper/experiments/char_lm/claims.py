@@ -1,4 +1,4 @@
-"""What the paper says about the marginal value of adaptive methods."""
+"""The paper's claims about the marginal value of adaptive methods."""
 
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.verdicts import above, every, within
 
 MARGIN = 0.01
-"""Nats a character. Runs that differ by no more count as comparable."""
+"""Largest difference, in nats per character, of runs that count as comparable."""
 FEWEST = 2
-"""Seeds, for an interval."""
+"""Minimum number of seeds for an interval."""
 FULL_RATE = 40
 """Epochs at full rate that Table 4 gives VadaGrad and Adam: a verdict needs more."""
 LONG_RUN = (
@@ -29,7 +29,7 @@ class Compared(NamedTuple):
     losses: dict[str, list[float]]
 
     def gap(self, a: str, b: str) -> Interval:
-        """Mean difference over the seeds, which the methods share, with Student's interval."""
+        """Return the mean difference over the common seeds, with Student's interval."""
         return student([left - right for left, right in zip(self.losses[a], self.losses[b], strict=True)])
 
 
@@ -68,7 +68,10 @@ def _why_not(run: Recorded, found: Compared) -> str:
 
 
 def _compared(run: Recorded, methods: tuple[str, ...]) -> Compared | Evidence:
-    """Over the seeds that all have, as far as the shortest run goes; or what there is, where that is too little."""
+    """Return the losses over the seeds that all methods have, up to the length of the shortest run.
+
+    With too few common seeds, return the evidence "not run" with the recorded seeds.
+    """
     found = {method: seeds(run, method) for method in methods}
     common = sorted(set.intersection(*(set(numbers) for numbers in found.values())))
     if len(common) < FEWEST:

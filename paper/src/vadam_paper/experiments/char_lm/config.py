@@ -1,4 +1,4 @@
-"""Settings of App. M; sizes of network and minibatches are torch-rnn's defaults, which Wilson et al. (2017) start from."""
+"""Settings of App. M; network and minibatch sizes are torch-rnn's defaults, the starting point of Wilson et al. (2017)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -10,7 +10,7 @@ OTHER_READING = ("vadagrad-total",)
 """VadaGrad with F the total loss instead of the mean."""
 OURS = ("vadam", "ivon", "vogn")
 SCHEDULE = 200
-"""The number of epochs that Table 4's K is taken to belong to; the text does not say it."""
+"""Number of epochs to which Table 4's K refers; this is our assumption, the text does not say."""
 COMPRESSED = ("smoke", "early")
 """Presets that have the whole schedule within their few epochs."""
 
@@ -21,14 +21,14 @@ class Config(BaseConfig):
     methods: tuple[str, ...] = (*PAPER, *OURS)
     seeds: int = 3
     stretches: tuple[int, ...]
-    """A run is recorded after each of these numbers of epochs; the last is its length."""
+    """Numbers of epochs after which a run is recorded; the last is its length."""
     characters: int | None = None
-    """Of the text's beginning; None for all of it."""
+    """Number of characters to use from the start of the text; None for all."""
     embedding: int = 64
     hidden: int = 128
     layers: int = 2
     sequences: int = 50
-    """In a minibatch, each of ``steps`` characters."""
+    """Sequences per minibatch, each of ``steps`` characters."""
     steps: int = 50
     clip: float = 5.0
     """Largest absolute value in a gradient of the mean loss of a character."""
@@ -38,12 +38,15 @@ class Config(BaseConfig):
         return self.stretches[-1]
 
     def rate(self, alpha: float, K: int, epoch: int) -> float:
-        """α is divided by 10 every K epochs; in compressed presets at the same fractions of the run as in ``SCHEDULE`` epochs."""
+        """Return the learning rate: α is divided by 10 every K epochs.
+
+        Compressed presets divide at the same fractions of their length as a run of ``SCHEDULE`` epochs.
+        """
         return alpha / 10 ** int(epoch * self.compression // K)
 
     @property
     def compression(self) -> float:
-        """How many times sooner than Table 4 says α falls."""
+        """Return how many times sooner than in Table 4 α falls."""
         return SCHEDULE / self.epochs if self.preset in COMPRESSED else 1
 
 

@@ -12,13 +12,16 @@ Make = Callable[..., torch.optim.Optimizer]
 
 
 class Method(NamedTuple):
-    """``alpha`` is divided by 10 every ``K`` of 200 epochs; ``make(weights, examples, generator)`` is the optimizer."""
+    """An optimizer with its schedule: ``alpha`` is divided by 10 every ``K`` of 200 epochs.
+
+    ``make(weights, examples, generator)`` returns the optimizer.
+    """
 
     alpha: float
     K: int
     make: Make
     example: str = "character"
-    """What the loss is a mean over: characters, sequences whose characters are added up, or the text as one example."""
+    """Unit of the mean loss: characters, sequences with the losses of their characters summed, or the whole text."""
 
 
 def _plain(kind: type[torch.optim.Optimizer], **arguments: Any) -> Make:
@@ -26,7 +29,7 @@ def _plain(kind: type[torch.optim.Optimizer], **arguments: Any) -> Make:
 
 
 def _sampled(kind: type[VariationalOptimizer], *, first_s: float | None = None, **arguments: Any) -> Make:
-    """N is the number of examples; q starts with the precision N s₁."""
+    """Return a factory of a variational optimizer: N is the number of examples; q starts with the precision N s₁."""
 
     def make(weights: Any, examples: float, generator: torch.Generator) -> torch.optim.Optimizer:
         start: dict[str, Any] = {} if first_s is None else {"init_precision": examples * first_s}
@@ -36,7 +39,10 @@ def _sampled(kind: type[VariationalOptimizer], *, first_s: float | None = None, 
 
 
 def adagrad(alpha: float, beta: float) -> Method:
-    """s ← s + β ĝ∘ĝ, μ ← μ − α ĝ/√s is torch's Adagrad with the rate α/√β: β cancels but for that."""
+    """Return AdaGrad with s ← s + β ĝ∘ĝ, μ ← μ − α ĝ/√s.
+
+    It equals torch's Adagrad with the learning rate α/√β.
+    """
     return Method(alpha / beta**0.5, 80, _plain(torch.optim.Adagrad))
 
 

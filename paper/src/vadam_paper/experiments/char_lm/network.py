@@ -7,9 +7,10 @@ State = tuple[Tensor, Tensor]
 
 
 class LanguageModel(nn.Module):
-    """Starts as torch-rnn's: LSTM weights N(0, 1/(inputs + units)), biases 0, those of the forget gates 1, embeddings N(0, 1).
+    """A character-level LSTM language model, initialised as torch-rnn's.
 
-    torch's LSTM has two biases that are only ever added; the second stays at zero.
+    LSTM weights are N(0, 1/(inputs + units)), biases 0, biases of the forget gates 1, embeddings N(0, 1). torch's LSTM
+    has two biases that are added; the second stays at zero.
     """
 
     def __init__(self, characters: int, embedding: int, hidden: int, layers: int) -> None:
@@ -27,11 +28,11 @@ class LanguageModel(nn.Module):
             getattr(self.lstm, f"bias_hh_l{layer}").requires_grad_(False)
 
     def forward(self, x: Tensor, state: State | None = None) -> tuple[Tensor, State]:
-        """Logits [B, T, C] after each of the characters ``x`` [B, T], and the state to go on from."""
+        """Return logits [B, T, C] after each of the characters ``x`` [B, T], and the final state."""
         outputs, state = self.lstm(self.embed(x), state)
         return self.out(outputs), state
 
 
 def detached(state: State) -> State:
-    """Where truncated back-propagation stops."""
+    """Detach the state, where truncated back-propagation stops."""
     return state[0].detach(), state[1].detach()

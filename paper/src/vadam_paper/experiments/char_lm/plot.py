@@ -1,4 +1,4 @@
-"""App. M's figure: the test loss after each epoch, and the training loss beside it."""
+"""App. M's figure: the test loss after each epoch, with the training loss beside it."""
 
 from typing import TYPE_CHECKING
 
@@ -24,7 +24,7 @@ COLOURS = {
 }
 CAPTIONS = {
     "curves": (
-        "Loss in nats a character after each epoch: on the test part, with the mean weights, and on the training part, as it was met "
+        "Loss in nats per character after each epoch: on the test part, with the mean weights, and on the training part, as it was met "
         "during the epoch (with sampled weights, where a method samples). Means over seeds, thin lines for single ones. The axis ends "
         "above the largest loss of the second epoch and later: what is higher in the first, as SGD’s is, is cut off."
     )
@@ -40,7 +40,7 @@ def figures(results: Results) -> "dict[str, Figure]":
             axes.set(title=title, xlabel="epoch")
             axes.locator_params(axis="x", integer=True)
             axes.grid()
-        test.set_ylabel("nats a character")
+        test.set_ylabel("nats per character")
         figure.legend(*test.get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=4)
         low = min(test.get_ylim()[0], train.get_ylim()[0])
         high = max(_shown_at_most(run, what) for what in ("test", "train"))
@@ -63,6 +63,6 @@ def _draw(axes: "Axes", run: Recorded, what: str) -> None:
 
 
 def _shown_at_most(run: Recorded, what: str) -> float:
-    """Above it are only first epochs, which would flatten the rest."""
+    """Return the upper end of the axis, above the losses after the first epoch, which would flatten the rest."""
     later = [x for method in NAMES for r in runs(run, method) for x in r[what][1:] or r[what] if x is not None]
     return 1.05 * float(np.max(later)) if later else 5.0

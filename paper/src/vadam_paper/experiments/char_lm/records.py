@@ -1,4 +1,4 @@
-"""Recorded runs, as table, figures and claims read them."""
+"""Read recorded runs for table, figures and claims."""
 
 from typing import Any
 
@@ -20,7 +20,10 @@ NAMES = {
 
 
 def best(run: dict[str, Any], what: str = "test", epochs: int | None = None) -> float:
-    """Of the first ``epochs`` that with the lowest validation loss, so that nothing is chosen on the test part."""
+    """Return a value at the epoch with the lowest validation loss among the first ``epochs``.
+
+    Nothing is chosen on the test part.
+    """
     validation = [loss if loss is not None else float("inf") for loss in run["validation"][:epochs]]
     value = run[what][validation.index(min(validation))]
     return float("inf") if value is None else float(value)

@@ -1,4 +1,4 @@
-"""One cell for each method, seed and stretch of epochs; a later stretch goes on from the earlier."""
+"""Run one cell for each method, seed and milestone; a later one resumes from the earlier."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from vadam_paper.experiments.char_lm.config import OTHER_READING, OURS, PAPER, C
 from vadam_paper.experiments.context import CellContext
 
 COST = {"vogn": 2.2}
-"""Of an epoch, where it is not 1."""
+"""Relative cost of an epoch, where it is not 1."""
 
 
 def cells(config: Config) -> dict[str, float]:
-    """First all runs to the first stretch: the paper's methods seed by seed, then ours."""
+    """Return the cells: first all runs to the first milestone, the paper's methods seed by seed, then ours."""
     return {
         milestones.key(method, seed, end): COST.get(method, 1.0) * length
         for end, length in milestones.lengths(config.stretches).items()

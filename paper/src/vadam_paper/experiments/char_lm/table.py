@@ -1,4 +1,4 @@
-"""The curves of App. M in numbers."""
+"""The numbers of App. M."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ def table(results: Results) -> Table:
         if "text" in results and runs(results["text"], method)
     ]
     caption = (
-        "Loss in nats a character at the epoch with the best validation loss, with the mean weights; mean ± standard deviation "
+        "Loss in nats per character at the epoch with the best validation loss, with the mean weights; mean ± standard deviation "
         "over seeds. Test error is the share of characters that were not the most probable one."
     )
     return Table(caption, columns, rows)

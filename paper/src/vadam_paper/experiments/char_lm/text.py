@@ -1,4 +1,4 @@
-"""The novel as three stretches of character numbers, each read as parallel streams."""
+"""Split the novel into three parts, each encoded as numbers and read as parallel streams."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +11,7 @@ from vadam_paper import data
 
 
 class Corpus(NamedTuple):
-    """Cut by position: the first 80 % of the text for training, then 10 % for validation, then 10 % for testing."""
+    """The text split by position: the first 80 % for training, then 10 % for validation, then 10 % for testing."""
 
     train: Tensor
     validation: Tensor
@@ -33,18 +33,18 @@ def war_and_peace(characters: int | None, root: Path | None) -> Corpus:
 
 
 class Streams(NamedTuple):
-    """``x`` [B, L] are B stretches of the text that follow one another; ``y`` is the next character of each."""
+    """Consecutive parts ``x`` [B, L] of the text; ``y`` holds the next character of each."""
 
     x: Tensor
     y: Tensor
 
     def chunks(self, steps: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """[B, steps] at a time, in order: the k-th row of a chunk goes on where that of the chunk before ended."""
+        """Yield chunks [B, steps] in order: row k of a chunk continues row k of the chunk before."""
         return zip(self.x.split(steps, 1), self.y.split(steps, 1), strict=True)
 
 
 def streams(numbers: Tensor, count: int, steps: int) -> Streams:
-    """The rest that does not fill ``count`` streams of whole chunks is left out, and so is at least one character."""
+    """Return ``count`` streams of whole chunks; the remaining characters, at least one, are left out."""
     count = min(count, (len(numbers) - 1) // steps)
     whole = (len(numbers) - 1) // (count * steps) * count * steps
     return Streams(numbers[:whole].view(count, -1), numbers[1 : whole + 1].view(count, -1))

@@ -1,4 +1,4 @@
-"""One training run: whole epochs by truncated back-propagation, tested after each, kept and continued bit for bit."""
+"""One training run by truncated back-propagation: tested after each epoch, and resumable bit for bit."""
 
 import math
 from typing import Any
@@ -16,10 +16,12 @@ from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
 from vadam_paper.experiments.randomness import generator
 
 STEPS_AT_ONCE = 500
-"""In evaluation, where the length of a chunk changes nothing but the speed."""
+"""Chunk length in evaluation; it affects only the speed."""
 
 
 class Trial:
+    """A language model in training, with its losses after each epoch."""
+
     def __init__(self, config: Config, method: Method, seed: int, text: Corpus) -> None:
         self.config, self.method, self.seed = config, method, config.seed + seed
         self.train, self.validation, self.test = (streams(part, config.sequences, config.steps) for part in text[:3])
@@ -38,7 +40,7 @@ class Trial:
         return len(self.points)
 
     def advance(self) -> None:
-        """One epoch of the text in its order, from a state of zeros, and a look at all three parts of it."""
+        """Train one epoch in the order of the text, from a zero state, and evaluate on validation and test part."""
         for group in self.optimizer.param_groups:
             group["lr"] = self.config.rate(self.method.alpha, self.method.K, self.epoch)
         self.noise.manual_seed(self._seed("epoch", self.epoch))
@@ -63,7 +65,7 @@ class Trial:
         return losses
 
     def _step(self, x: Tensor, y: Tensor, state: State | None) -> tuple[Tensor, State]:
-        """The mean loss of a character, and the state behind the last; the loss that is minimised is that of an example."""
+        """Take a step; return the mean loss of a character, and the state after the last one."""
         self.optimizer.zero_grad()
         logits, after = self.model(x, state)
         loss = F.cross_entropy(logits.flatten(0, 1), y.flatten())
@@ -74,7 +76,7 @@ class Trial:
 
     @torch.no_grad()
     def _look(self, part: Streams) -> tuple[float, float]:
-        """Mean loss of a character in nats and the share of wrong guesses, with the mean weights and a carried state."""
+        """Return the mean loss in nats per character and the error rate, with the mean weights and a carried state."""
         self.model.eval()
         loss = wrong = 0.0
         state: State | None = None
@@ -101,5 +103,5 @@ class Trial:
         return {"epochs": self.epoch, "updates": self.epoch * -(-self.train.x.shape[1] // self.config.steps), **curve}
 
     def _seed(self, *names: object) -> int:
-        """All methods of a seed share it."""
+        """Return a seed that all methods share."""
         return int(torch.randint(1 << 31, (), generator=generator(self.seed, *names)))

@@ -13,7 +13,10 @@ LIKE_WITH_LIKE = {
 
 
 def _less_computation(results: Results) -> Evidence:
-    """Like is compared with like: both in torch's operators, and both compiled. The default backend is told beside it."""
+    """Compare both in torch's operators and both compiled.
+
+    The evidence also reports the default backend.
+    """
     run = results["text"]
     verdicts, parts = [], []
     for how, (layers, suffix) in LIKE_WITH_LIKE.items():

@@ -1,4 +1,4 @@
-"""What the paper says about exploration in deep reinforcement learning."""
+"""The paper's claims about exploration in deep reinforcement learning."""
 
 from functools import partial
 

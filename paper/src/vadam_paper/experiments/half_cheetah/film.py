@@ -1,15 +1,18 @@
-"""A strip of the cheetah at the end of a trial: where MuJoCo has its limbs, frame by frame, seen from the side."""
+"""Record a film strip of the cheetah at the end of a trial: the positions of its limbs, seen from the side."""
 
 from typing import Any
 
 import numpy as np
 
 FIRST, EVERY, FRAMES = 300, 2, 12
-"""Steps of 0.05 s."""
+"""First frame, frames between recorded ones, and number of frames, in steps of 0.05 s."""
 
 
 def film(model: Any, environment: Any, steps: int, seed: int) -> dict[str, Any]:
-    """An episode with the mean weights: its return, and [frames, limbs, (x₁, z₁, x₂, z₂)] with the limbs' radii, in metres."""
+    """Run an episode with the mean weights and return its return and frames.
+
+    The frames are [frames, limbs, (x₁, z₁, x₂, z₂)], with the limbs' radii, in metres.
+    """
     observation, _ = environment.reset(seed=seed)
     total, ended, step, frames = 0.0, False, 0, []
     first = min(FIRST, steps - EVERY * FRAMES)
@@ -26,7 +29,7 @@ def film(model: Any, environment: Any, steps: int, seed: int) -> dict[str, Any]:
 
 
 def on_its_back(frames: Any) -> bool:
-    """Whether the feet are above the torso in most frames; the limbs are torso, head, and two legs of three."""
+    """Return True if the feet are above the torso in most frames; the limbs are torso, head, and two legs of three."""
     heights = np.asarray(frames, dtype=float)[:, :, [1, 3]].mean(2)
     return bool(np.median(heights[:, 2:].mean(1) - heights[:, 0]) > 0)
 
@@ -39,7 +42,7 @@ def _capsules(model: Any) -> tuple[list[int], list[float]]:
 
 
 def limbs_of(environment: Any) -> np.ndarray:
-    """A capsule is a segment along its own z axis, thickened."""
+    """Return the end points of the capsules: segments along their own z axis."""
     numbers, _ = _capsules(environment.model)
     centre = environment.data.geom_xpos[numbers]
     axis = environment.data.geom_xmat[numbers].reshape(-1, 3, 3)[:, :, 2]

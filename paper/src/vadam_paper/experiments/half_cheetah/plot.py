@@ -1,4 +1,4 @@
-"""Fig. 3 right: test returns along the way; beside them the curves that the authors ship, and a strip of film."""
+"""Fig. 3 right: test returns, the curves that the authors ship, and a film strip."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,7 @@ def _draw(axes: "Axes", step: np.ndarray, mean: np.ndarray, error: np.ndarray, m
 
 
 def _same_height(panels: "tuple[Axes, ...]", end: float) -> None:
-    """One scale for all, of what is within sight."""
+    """Give all panels the same scale, fitted to the visible part."""
     seen = [
         y
         for axes in panels
@@ -117,7 +117,10 @@ def _film(run: Recorded) -> "Figure":
 
 
 def _draw_cheetah(axes: "Axes", limbs: np.ndarray, radii: list[float]) -> None:
-    """Where it cannot be rendered: capsules seen from the side, torso and head first, then the hind leg, then the fore leg."""
+    """Draw the cheetah without a renderer, as capsules seen from the side.
+
+    The order is torso, head, hind leg, fore leg.
+    """
     from matplotlib.patches import Polygon
 
     centre = float(limbs[0, [0, 2]].mean())

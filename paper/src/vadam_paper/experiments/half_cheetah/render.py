@@ -1,6 +1,6 @@
-"""The strip of film as MuJoCo renders it, offscreen, from the positions of the limbs that a trial has recorded.
+"""Render the film strip with MuJoCo, offscreen, from the recorded positions of the limbs.
 
-It happens in a process of its own: OpenGL must be chosen before MuJoCo is imported, and may be missing.
+It runs in its own process, because OpenGL must be chosen before MuJoCo is imported, and may be missing.
 """
 
 import json
@@ -16,7 +16,7 @@ SECONDS = 60
 
 
 def rendered(frames: list[Any]) -> np.ndarray | None:
-    """Pictures [frames, height, width, 3]; None where MuJoCo or OpenGL is not to be had."""
+    """Return pictures [frames, height, width, 3], or None if MuJoCo or OpenGL is not available."""
     command = [sys.executable, "-m", __name__]
     environment = {"MUJOCO_GL": "egl"} | os.environ
     try:
@@ -31,7 +31,10 @@ def rendered(frames: list[Any]) -> np.ndarray | None:
 
 
 def pose(environment: Any, limbs: np.ndarray) -> None:
-    """Puts the cheetah where its limbs, segments [limbs, (x₁, z₁, x₂, z₂)], lie: each joint has turned its limb against the one above."""
+    """Move the cheetah so that its limbs match the segments [limbs, (x₁, z₁, x₂, z₂)].
+
+    Each joint angle is the rotation of a limb relative to the one above.
+    """
     import mujoco
 
     from vadam_paper.experiments.half_cheetah.film import limbs_of
@@ -48,18 +51,18 @@ def pose(environment: Any, limbs: np.ndarray) -> None:
 
 
 def _angles(limbs: np.ndarray) -> np.ndarray:
-    """About the axis that points away from the spectator."""
+    """Return the angles of the limbs about the axis that points away from the viewer."""
     x1, z1, x2, z2 = limbs.T
     return np.arctan2(x2 - x1, z2 - z1)
 
 
 def _centre(limbs: np.ndarray) -> np.ndarray:
-    """Of the torso."""
+    """Return the centre of the torso."""
     return limbs[0].reshape(2, 2).mean(0)
 
 
 def _mark_ground(scene: Any, around: float) -> None:
-    """A stripe every metre: the camera goes along, and without them nobody sees that the cheetah runs."""
+    """Draw a stripe every metre; the camera follows, so that without them no motion is visible."""
     import mujoco
 
     size, upright, colour = np.array([0.05, 3, 0.001]), np.eye(3).flatten(), np.array([1, 1, 1, 0.6], dtype=np.float32)

@@ -1,4 +1,4 @@
-"""One cell for each method, trial and stretch of the way; it also records a strip of film."""
+"""Run one cell for each method, trial and milestone; it also records a film strip."""
 
 from typing import Any
 

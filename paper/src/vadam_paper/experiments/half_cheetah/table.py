@@ -1,4 +1,4 @@
-"""The curves of Fig. 3 right in numbers, beside those that the authors ship."""
+"""The numbers of Fig. 3 right, beside those that the authors ship."""
 
 import json
 from collections.abc import Callable
@@ -16,9 +16,9 @@ from vadam_paper.experiments.tables import Table
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 UNTIL = 100_000
-"""Who learns faster is judged by what comes before."""
+"""Time step up to which learning speed is compared."""
 FIRST_SIGMA = 0.01
-"""1/√c, and 1/√s₁."""
+"""Initial σ: 1/√c, and 1/√s₁."""
 
 
 def table(results: Results) -> Table:
@@ -114,7 +114,7 @@ def _last(run: Recorded | None, method: str) -> str:
 
 
 def _of_trials(run: Recorded | None, method: str, measure: Callable[[dict[str, Any], int], float]) -> str:
-    """Up to the time step that all of them have reached."""
+    """Return mean and error of a measure up to the time step that all trials have reached."""
     if run is None:
         return "–"
     reached = min(UNTIL, horizon(run, (method,)))

@@ -1,4 +1,4 @@
-"""What changes a cell of Table 1: its final runs again, at the points that the search has found, with one thing changed.
+"""Repeat the final runs of a cell of Table 1 at the points that the search found, with one setting changed.
 
 python -m vadam_paper.experiments.uci.ablation vadam-kin8nm --batch-size 32
 """
@@ -21,17 +21,16 @@ from vadam_paper.experiments.uci.split_networks import at, final_members
 def again(
     run: Recorded, config: Config, cell: str, root: Path | None = None, **changed: float
 ) -> dict[str, np.ndarray]:
-    """Each metric on every split. ``changed``: batch_size, epochs, samples, prior_precision, noise_precision, seed, one_seed.
+    """Return each metric on every split, with settings changed.
 
-    ``seed`` is added to the splits' own; ``one_seed`` takes their place, so that all splits share order and noise.
+    ``changed``: batch_size, epochs, samples, prior_precision, noise_precision, seed, one_seed. ``seed`` is added to the
+    seeds of the splits. ``one_seed`` replaces them, so that all splits share order and noise.
     """
     method, name = cell.rsplit("-", 1)
     found = run[cell]["point"]
     for axis in ("prior_precision", "noise_precision"):
         if axis in changed and axis not in found:
-            raise ExperimentError(
-                f"{cell} has no {axis.replace('_', ' ')} that was searched: it has {', '.join(found)}."
-            )
+            raise ExperimentError(f"{cell} has no searched {axis.replace('_', ' ')}: choose one of {', '.join(found)}.")
     points = [
         {axis: changed.get(axis, values[split]) for axis, values in found.items()} for split in range(config.splits)
     ]
@@ -52,7 +51,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     for axis in ("batch-size", "epochs", "samples", "prior-precision", "noise-precision", "seed", "one-seed"):
         parser.add_argument(f"--{axis}", type=float)
-    parser.add_argument("--own-starts", action="store_true", help="each network from first weights of its own")
+    parser.add_argument("--own-starts", action="store_true", help="initialise each network with its own weights")
     chosen = vars(parser.parse_args())
     cell, folder, root, own_starts = (chosen.pop(key) for key in ("cell", "results", "data", "own_starts"))
     changed = {axis: value for axis, value in chosen.items() if value is not None}

@@ -1,8 +1,8 @@
-"""Beyond the table: for every split one posterior, and a mixture of several from different first weights.
+"""Beyond the table: for every split one posterior, and a mixture of several from different initial weights.
 
     p(y | x) = 1/(K S) Σₖ Σₛ N(y | f(x; θₖₛ), 1/τ),  θₖₛ ~ qₖ
 
-τ is fitted to the rows that the folds leave out, once for one posterior and once for all.
+τ is fitted to the held-out rows of the folds, once for one posterior and once for the mixture.
 """
 
 from dataclasses import replace
@@ -21,11 +21,14 @@ from vadam_paper.experiments.uci.config import Best
 from vadam_paper.experiments.uci.split_networks import folds
 
 SEEDS_APART = 1_000_000
-"""From one member of a mixture to the next; splits and folds have smaller seeds."""
+"""Seed offset between members of a mixture; splits and folds use smaller offsets."""
 
 
 def final(config: Best, name: str, members: list[Member], workers: int) -> dict[str, Any]:
-    """The scores of the split's first posterior, and under ``mixture`` those of all together; the test rows decide nothing."""
+    """Return the scores of the first posterior of each split, and under ``mixture`` those of the mixture.
+
+    The test rows are not used for any choice.
+    """
     networks = [network for member in members for network in (member, *folds(config, member))]
     setting = methods.setting(config, "vadam", name)
     stack = train([m for network in networks for m in mixture(config, network)], jobs=workers, **setting).stack
@@ -47,7 +50,7 @@ def mixture(config: Best, network: Member) -> list[Member]:
 
 
 def _predictions(stack: Stack, network: Member, config: Best) -> tuple[Tensor, Tensor]:
-    """Outputs [members, samples, n, 1] and targets [n, 1] of the rows that the network is tested on, in original units."""
+    """Return outputs [members, samples, n, 1] and targets [n, 1] of the test rows, in original units."""
     rows = np.asarray(network.test)
     return stack.outputs(np.array(network.x)[rows], config.evaluation_samples), _column(network.y, rows)
 

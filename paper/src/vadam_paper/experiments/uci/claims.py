@@ -1,4 +1,4 @@
-"""What the paper says about Table 1."""
+"""The paper's claims about Table 1."""
 
 from collections.abc import Callable, Sequence
 
@@ -13,20 +13,26 @@ from vadam_paper.experiments.verdicts import above, below, every, exactly
 
 LL, POINTWISE, RMSE = "joint_log_likelihood", "log_likelihood", "rmse"
 COMPARABLE, APART = 2, 0.4
-"""Two methods are comparable if one wins on at most that many sets more than the other, and if on average over the sets their RMSEs
-are less than a factor of e^0.4 and their log-likelihoods less than 0.4 nats apart, with the whole interval; in the paper's table it is
-e^0.17 and 0.22 nats. A method that the paper calls similar may also be better: then only its losses count."""
+"""Limits for comparable methods.
+
+One wins on at most COMPARABLE sets more than the other. On average over the sets, their RMSEs are less than a factor of
+e^APART and their log-likelihoods less than APART nats apart, with the whole interval. In the paper's table these are
+e^0.17 and 0.22 nats. A method that the paper calls similar may also be better: then only its losses count.
+"""
 MOST = 5
-"""Sets out of eight that count as many."""
+"""Number of sets, out of eight, that counts as most."""
 MUCH = 0.25
-"""Share of the epochs that must be saved for "much faster"."""
+"""Fraction of the epochs that must be saved for "much faster"."""
 
 Judge = Callable[[Results], Evidence]
 JudgeOfRun = Callable[[Recorded, Sequence[str]], tuple[Verdict, str]]
 
 
 def on_all_sets(*methods: str) -> Callable[[JudgeOfRun], Judge]:
-    """Judged by the authors' protocol once these methods have been run on all eight sets; until then, how it stands."""
+    """Return a decorator for judges that need these methods on all eight sets, by the authors' protocol.
+
+    Until all are recorded, the verdict is "not run" and the evidence says how it stands.
+    """
 
     def decorate(judge: JudgeOfRun) -> Judge:
         def judge_results(results: Results) -> Evidence:
@@ -74,7 +80,7 @@ def _vogn_similar(run: Recorded, sets: Sequence[str]) -> tuple[Verdict, str]:
 
 @on_all_sets("mc-dropout", "vadam", "bbvi")
 def _dropout_ahead(run: Recorded, sets: Sequence[str]) -> tuple[Verdict, str]:
-    """With the same number of epochs, and by the log-likelihood that MC-Dropout is measured with.
+    """Judge with equal numbers of epochs, and by the pointwise log-likelihood, which MC-Dropout is measured with.
 
     Supported where it wins most sets, contradicted where it loses as many as it wins.
     """
@@ -121,7 +127,7 @@ def _bold_face(metric: str) -> Judge:
 
 @on_all_sets("vadam", "bbvi", "vogn")
 def _faster(run: Recorded, sets: Sequence[str]) -> tuple[Verdict, str]:
-    """Each method saves a quarter of the epochs on most sets; contradicted once too few sets can still do so."""
+    """Judge that each method saves a quarter of the epochs on most sets; contradicted once too few sets can."""
     texts, verdicts, margin = [], [], MUCH * run.config["epochs"]
     for method in ("vadam", "vogn"):
         saved = {name: epochs_saved(run, method, "bbvi", name) for name in sets}
@@ -157,12 +163,12 @@ def _size(gap: Interval, metric: str) -> str:
 
 
 def _side(gap: Interval) -> str:
-    """Where a limit lies within the interval, it decides nothing."""
+    """Say "undecided" if the limit lies within the interval."""
     return ", undecided" if gap.low < APART <= gap.high else ""
 
 
 def _tally(run: Recorded, sets: Sequence[str], first: str, second: str, metric: str) -> tuple[int, int, str]:
-    """Sets won and lost by the first, by the paired t-test."""
+    """Return the number of sets won and lost by the first method in the paired t-test, and a sentence."""
     comparisons = {name: compare(run, first, second, name, metric) for name in sets}
     won = [name for name, c in comparisons.items() if c is not None and c.sign > 0]
     lost = [name for name, c in comparisons.items() if c is not None and c.sign < 0]

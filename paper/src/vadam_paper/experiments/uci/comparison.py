@@ -1,4 +1,4 @@
-"""How two columns of Table 1 compare: means with standard errors, paired t-tests, the distance to the paper's numbers."""
+"""Compare two columns of Table 1: means with standard errors, paired t-tests, the distance to the paper's numbers."""
 
 import json
 import math
@@ -15,15 +15,15 @@ from vadam_paper.experiments.results import Recorded
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
 NAMES = {"vadam": "Vadam", "bbvi": "BBVI", "vogn": "VOGN", "vprop": "Vprop", "mc-dropout": "MC-Dropout"}
 SETS = tuple(key for key in PAPER if key != "source")
-"""In the order of the paper's table."""
+"""Data sets in the order of the paper's table."""
 METRICS = {"rmse": "RMSE", "joint_log_likelihood": "joint log-likelihood", "log_likelihood": "log-likelihood"}
 SIGNIFICANT = 0.01
 ROUNDING = 0.01 / math.sqrt(12)
-"""Standard deviation of what the paper's two decimals leave open."""
+"""Standard deviation of the rounding error of the paper's two decimals."""
 
 
 class Mean(NamedTuple):
-    """A mean over splits and its standard error, as the authors compute it: the population's deviation over √n."""
+    """A mean over splits and its standard error, the population deviation over √n, as the authors compute it."""
 
     mean: float
     error: float
@@ -36,38 +36,41 @@ class Mean(NamedTuple):
 
 
 def values(run: Recorded, method: str, name: str, metric: str) -> np.ndarray | None:
-    """One number for each split; None where the cell has not been run."""
+    """Return one number for each split, or None if the cell has not been run."""
     cell = f"{method}-{name}"
     return np.asarray(run[cell][metric], dtype=float) if cell in run else None
 
 
 def mean(numbers: Sequence[float | None] | np.ndarray) -> Mean:
-    """Of numbers as they are recorded, where None stands for one that is not finite."""
+    """Return mean and standard error of recorded numbers; None stands for a number that is not finite."""
     found = np.asarray(numbers, dtype=float)
     return Mean(float(found.mean()), float(found.std() / math.sqrt(len(found))))
 
 
 def paper(method: str, name: str, metric: str) -> Mean | None:
-    """The authors print the joint log-likelihood for their methods, Gal the pointwise one for his."""
+    """Return the paper's number, or None.
+
+    The authors print the joint log-likelihood for their methods, and Gal's pointwise one for MC-Dropout.
+    """
     printed = PAPER[name]["rmse" if metric == "rmse" else "log_likelihood"].get(method)
     theirs = {"rmse", "log_likelihood"} if method == "mc-dropout" else {"rmse", "joint_log_likelihood"}
     return Mean(*printed) if printed and metric in theirs else None
 
 
 def distance(ours: Mean, papers: Mean) -> float:
-    """Ours minus the paper's, in combined standard errors; what rounding hides counts as error."""
+    """Return ours minus the paper's number in combined standard errors, including the paper's rounding."""
     return (ours.mean - papers.mean) / math.sqrt(ours.error**2 + papers.error**2 + ROUNDING**2)
 
 
 class Comparison(NamedTuple):
-    """``gain`` > 0 where the first is better; ``p`` of the paired t-test."""
+    """The result of a paired t-test: ``gain`` > 0 if the first is better, and its p-value."""
 
     gain: float
     p: float
 
     @property
     def sign(self) -> int:
-        """1 if the first is better, −1 if the second is, 0 if the test cannot tell."""
+        """Return 1 if the first is better, −1 if the second is, 0 if the test cannot tell."""
         return int(np.sign(self.gain)) if self.p <= SIGNIFICANT else 0
 
 
@@ -76,15 +79,16 @@ def compare(run: Recorded, first: str, second: str, name: str, metric: str) -> C
     if a is None or b is None:
         return None
     whole = [bool(np.isfinite(scores).all()) for scores in (a, b)]
-    if whole[0] != whole[1]:  # who diverges on a split has lost
+    if whole[0] != whole[1]:  # a method that diverges on a split has lost
         return Comparison(math.inf if whole[0] else -math.inf, 0.0)
     return paired(b - a if metric == "rmse" else a - b)
 
 
 def apart(run: Recorded, first: str, second: str, sets: Sequence[str], metric: str) -> Interval:
-    """How far apart the means over the splits are, on average over the sets: RMSEs in logarithms, log-likelihoods in nats.
+    """Return the distance of the means over splits, averaged over the sets, with a 95 % bootstrap interval.
 
-    With a 95 % bootstrap interval over the splits of each set; infinite where one diverged.
+    RMSEs are compared in logarithms, log-likelihoods in nats. The interval resamples the splits of each set. It is
+    infinite if a method diverged.
     """
     rng = np.random.default_rng(0)
     gaps = np.zeros(1 + RESAMPLES)
@@ -102,7 +106,7 @@ def apart(run: Recorded, first: str, second: str, sets: Sequence[str], metric: s
 
 
 def paired(gains: np.ndarray) -> Comparison:
-    """The t-test on differences split by split; scipy's ``ttest_rel`` of two columns."""
+    """Run the t-test on differences per split; it equals scipy's ``ttest_rel`` of two columns."""
     try:
         from scipy import stats
     except ImportError as error:
@@ -114,7 +118,7 @@ def paired(gains: np.ndarray) -> Comparison:
 
 
 def better(comparison: Comparison, first: str, second: str) -> str:
-    """The bold face of the table: the better one, or both."""
+    """Return the bold entry of the table: the better method, or both."""
     return {1: NAMES[first], -1: NAMES[second], 0: "both"}[comparison.sign]
 
 

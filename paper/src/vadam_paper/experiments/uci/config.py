@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from vadam_paper.experiments.config import Config as BaseConfig
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "kin8nm", "power", "naval")
-"""In the order in which they are run: the quick ones first."""
+"""Data sets in the order in which they run, the fast ones first."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,22 +17,22 @@ class Config(BaseConfig):
     sets: tuple[str, ...] = SETS
     methods: tuple[str, ...] = ("vadam", "bbvi", "vogn", "vprop", "mc-dropout")
     extra: tuple[str, ...] = ()
-    """Cells beside those of every method on every set."""
+    """Cells in addition to every method on every set."""
     splits: int = 20
     trials: int = 30
-    """Points that Bayesian optimisation tries for a split, the first ``startup`` of them at random."""
+    """Points that Bayesian optimisation tries per split; the first ``startup`` are random."""
     startup: int = 5
     folds: int = 5
     epochs: int = 40
     hidden: int = 50
     lr: float = 0.01
     betas: tuple[float, float] = (0.9, 0.99)
-    """The text has them the other way round."""
+    """Decay rates of the authors' program; the text swaps them."""
     evaluation_samples: int = 100
     first_weights: int | None = 123
-    """The authors start every network from the weights of this seed; None gives each its own."""
+    """Seed of the initial weights, the same for every network in the authors' program; None gives each its own."""
     objective: str = "joint_log_likelihood"
-    """What the search makes large, as a mean over the folds: the authors' joint log-likelihood, or the pointwise one."""
+    """Objective of the search, a mean over the folds: the authors' joint log-likelihood, or the pointwise one."""
 
 
 PROTOCOLS: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ PRESETS: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Best(Config):
-    """Beyond the table: long training with one sample a step, a falling rate, and a mixture of posteriors.
+    """Settings beyond the table: long training with one sample per step, a decaying rate, and a mixture of posteriors.
 
     The numbers were chosen by cross-validation inside the training parts of four splits of Boston, Yacht and Concrete.
     """
@@ -75,9 +75,9 @@ class Best(Config):
     epochs: int = 400
     epochs_large: int = 200
     init_precision: float = 10_000.0
-    """The posterior starts narrow, so that the first steps are not lost in noise."""
+    """Initial precision: little noise at the start, so that the first steps are informative."""
     members: int = 5
-    """Posteriors in the mixture of a split, from different first weights."""
+    """Posteriors in the mixture of a split, from different initial weights."""
     revision: int = 2
 
 
@@ -89,7 +89,7 @@ BEST: dict[str, dict[str, Any]] = {
 
 
 def data_set(name: str) -> str:
-    """Return the name of the data: "kin8nm.8" is split 8 of "kin8nm", as often as others have splits."""
+    """Return the name of the data: "kin8nm.8" is split 8 of "kin8nm", repeated."""
     return name.partition(".")[0]
 
 

@@ -1,4 +1,4 @@
-"""The five methods as the authors set them, and what is searched for each."""
+"""The five methods with the authors' settings, and the space that is searched for each."""
 
 import math
 from typing import Any
@@ -9,21 +9,24 @@ from vadam_paper import data
 from vadam_paper.experiments.uci.config import Best, Config, data_set
 
 LARGE = ("wine", "kin8nm", "power", "naval")
-"""Trained with minibatches of 128 and half the samples; the others with 32."""
+"""Sets trained with minibatches of 128 and half the samples; the others use 32."""
 PRINTED = "-printed"
-"""Ends the name of a method whose γ₁ and γ₂ are as App. J prints them: 0.99 and 0.9."""
+"""Suffix of a method with γ₁ and γ₂ as App. J prints them: 0.99 and 0.9."""
 NARROW = ("power", "naval")
-"""Searched within narrower bounds in the authors' program."""
+"""Sets that the authors' program searches within narrower bounds."""
 LENGTH_SCALE = 0.01
-"""Of MC-Dropout's prior; its square stands for the prior precision."""
+"""Length-scale of MC-Dropout's prior; its square acts as the prior precision."""
 VOGN_RATES = (0.003, 0.3)
-"""The paper has no rate for VOGN on these sets, and a Newton step is of another size than Adam's: it is searched."""
+"""Bounds of VOGN's learning rate, which is searched: the paper gives none, and a Newton step has another scale."""
 ROWS_A_STACK = 6400
-"""Networks times samples times minibatch: what fits the cache when every row has 50 hidden units."""
+"""Networks times samples times minibatch size that fit the cache with 50 hidden units per row."""
 
 
 def setting(config: Config, method: str, name: str) -> dict[str, Any]:
-    """The arguments that ``train`` and ``tune`` share. Stacks have one size, so that the step is compiled once."""
+    """Return the common arguments of ``train`` and ``tune``.
+
+    All stacks have one size, so that the step is compiled once.
+    """
     name = data_set(name)
     chosen = _method(config, method, name)
     fitting = max(1, ROWS_A_STACK // (chosen.samples * batch_size(name)))
@@ -47,7 +50,7 @@ def epochs(config: Config, name: str) -> int:
 
 
 def space(config: Config, method: str, name: str) -> Space:
-    """Precisions for targets scaled to variance 1."""
+    """Return the search space; precisions are for targets scaled to variance 1."""
     if isinstance(config, Best):
         cold = {"temperature": _powers_of_e(-5, 0)}
         return cold | {"prior_precision": _powers_of_e(-7, 4), "noise_precision": _powers_of_e(0, 9)}
@@ -60,12 +63,18 @@ def space(config: Config, method: str, name: str) -> Space:
 
 
 def robust(config: Config, method: str) -> bool:
-    """Whether hopeless points are seen as less so. The authors' search sees them as they are; VOGN's, and *best*'s, are ours."""
+    """Return True if the search clips very bad values.
+
+    The authors' search does not. Those of VOGN and *best* are ours.
+    """
     return isinstance(config, Best) or method == "vogn"
 
 
 def objective(config: Config, method: str) -> str:
-    """Gal's log-likelihood is the pointwise one: with a mask for every example there is no joint sample."""
+    """Return the metric that the search maximises.
+
+    MC-Dropout uses the pointwise log-likelihood: with one mask per example there is no joint sample.
+    """
     return "log_likelihood" if method == "mc-dropout" else config.objective
 
 
@@ -91,7 +100,7 @@ def _method(config: Config, method: str, name: str) -> Method:
 
 
 def _divisor(number: int, most: int) -> int:
-    """The largest divisor up to ``most``."""
+    """Return the largest divisor up to ``most``."""
     return next(size for size in range(min(number, most), 0, -1) if number % size == 0)
 
 

@@ -1,4 +1,4 @@
-"""The convergence curves of the appendix, and Table 1 as a picture."""
+"""Plot the convergence curves of the appendix, and Table 1 as a picture."""
 
 from typing import TYPE_CHECKING
 

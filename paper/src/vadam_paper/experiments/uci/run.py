@@ -1,4 +1,4 @@
-"""One cell for each method and set: rounds of search over all splits in lock step, then the final runs."""
+"""Run one cell for each method and set: rounds of search over all splits in lock step, then the final runs."""
 
 from typing import Any
 
@@ -20,12 +20,12 @@ MICROSECONDS_A_STEP = {
     "vprop": (80, 120),
     "mc-dropout": (45, 130),
 }
-"""With minibatches of 32, and of 128."""
+"""Time per step, with minibatches of 32 and of 128."""
 SECONDS_A_QUESTION = 0.07
 
 
 def cells(config: Config) -> dict[str, float]:
-    """Vadam and BBVI, set by set, then the extra cells, then the other methods; costs in seconds."""
+    """Return the cells with their costs in seconds: Vadam and BBVI set by set, the extra cells, then the other methods."""
     pair = [method for method in ("vadam", "bbvi") if method in config.methods]
     others = [method for method in config.methods if method not in pair]
     first = [f"{method}-{name}" for name in config.sets for method in pair]
@@ -61,8 +61,8 @@ def _parsed(key: str) -> tuple[str, str]:
 
 
 def _search(config: Config, method: str, name: str, finals: list[Member], context: CellContext) -> dict[str, Tuned]:
-    """Every round is on the disk when the next begins."""
-    context.restore()  # the time that earlier attempts took
+    """Search the hyper-parameters; every round is on disk before the next begins."""
+    context.restore()  # restores the elapsed time of earlier attempts
     search, final = _costs(config, method, name)
 
     def move(done: int, of: int) -> None:
@@ -83,19 +83,19 @@ def _search(config: Config, method: str, name: str, finals: list[Member], contex
             jobs=context.workers,
             **methods.setting(config, method, name),
         )
-    except JournalError as error:  # begun by another version of this package
+    except JournalError as error:  # the journal was written by another version of this package
         raise ExperimentError(f"The search of {method} on {name} cannot go on: {error}.") from error
 
 
 def _final(config: Config, method: str, name: str, members: list[Member], context: CellContext) -> dict[str, Any]:
-    """Retrained on the whole training part at the point found, scored on the test part after every epoch."""
+    """Retrain on the whole training part at the point found, and score on the test part after every epoch."""
     setting = methods.setting(config, method, name)
     training = train(members, keep=False, history=True, jobs=context.workers, **setting)
     return dict(training.scores) | {"curve": _curves(training)}
 
 
 def _curves(training: Training) -> dict[str, Any]:
-    """The RMSE of every split after every epoch, [splits, epochs]; of the log-likelihoods the mean over the splits."""
+    """Return the RMSE of every split after every epoch, [splits, epochs], and mean log-likelihoods over the splits."""
     rmse, *others = ("rmse", "log_likelihood", "joint_log_likelihood")
     curves = {name: np.stack([curve.numpy() for curve in training.history[name]]) for name in (rmse, *others)}
     return {rmse: _five_digits(curves[rmse])} | {name: _five_digits(curves[name].mean(0)) for name in others}
@@ -110,7 +110,7 @@ def _short(value: float) -> float:
 
 
 def _costs(config: Config, method: str, name: str) -> tuple[float, float]:
-    """Seconds of the searches and of the final runs."""
+    """Return the expected seconds of the searches and of the final runs."""
     rows = 0.9 * data.registry.find(data_set(name)).n
     of_folds = config.folds * (1 - 1 / config.folds) * rows
     finals = config.members * (rows + of_folds) if isinstance(config, Best) else rows

@@ -1,4 +1,4 @@
-"""The networks to train: for every split its folds and its final run, as members of a stack."""
+"""The networks to train for every split: its folds and its final run, as members of a stack."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,7 +13,7 @@ from vadam_paper.experiments.uci.config import Config
 from vadam_paper.experiments.uci.methods import LENGTH_SCALE
 
 FOLD_SEED = 123
-"""The authors': every split is folded in the same order of its rows."""
+"""Seed of the authors' program, which folds every split in the same order of its rows."""
 SEEDS_A_SPLIT = 100
 
 
@@ -23,7 +23,7 @@ def searches(config: Config, name: str) -> int:
 
 
 def final_members(config: Config, name: str, root: Path | None) -> list[Member]:
-    """One for each split, all its training rows against its test rows; a seed of its own for each, for order and noise."""
+    """Return one member per split, trained on its training rows, with its own seed for order and noise."""
     name, _, split = name.partition(".")
     table = data.load(name, root=root)
     init = first_weights(config, table.X.shape[1])
@@ -35,7 +35,7 @@ def final_members(config: Config, name: str, root: Path | None) -> list[Member]:
 
 
 def first_weights(config: Config, inputs: int) -> dict[str, Tensor] | None:
-    """What torch draws for the network after the authors' ``manual_seed(123)``."""
+    """Return what torch draws for the network after the authors' ``manual_seed(123)``."""
     if config.first_weights is None:
         return None
     with torch.random.fork_rng(devices=[]):
@@ -45,7 +45,7 @@ def first_weights(config: Config, inputs: int) -> dict[str, Tensor] | None:
 
 
 def folds(config: Config, member: Member) -> list[Member]:
-    """Each fold held out in turn from the training rows; the test rows are not looked at."""
+    """Return one member per fold, which is held out from the training rows; the test rows are not used."""
     rows = np.asarray(member.train)
     parts = np.array_split(np.random.RandomState(FOLD_SEED).permutation(len(rows)), config.folds)
     return [
@@ -55,7 +55,7 @@ def folds(config: Config, member: Member) -> list[Member]:
 
 
 def at(points: list[dict[str, float]], members: list[Member]) -> list[Member]:
-    """The members with the numbers that a search found for them."""
+    """Return the members with the hyper-parameters that a search found for them."""
     return [replace(member, **point) for member, point in zip(members, points, strict=True)]  # type: ignore[arg-type]
 
 

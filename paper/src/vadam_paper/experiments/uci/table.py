@@ -22,7 +22,7 @@ from vadam_paper.experiments.uci.comparison import (
 )
 
 FAR = 2.0
-"""Combined standard errors from the paper's number above which a cell is examined."""
+"""Distance from the paper's number, in combined standard errors, above which a cell is reported."""
 
 
 def table(results: Results) -> Table:
@@ -50,7 +50,7 @@ def table(results: Results) -> Table:
 
 
 def more_tables(results: Results) -> list[Table]:
-    """All methods under one protocol, with the pointwise log-likelihood."""
+    """Return the tables of all methods under one protocol, with the pointwise log-likelihood."""
     titles = {
         "authors": "All methods, authors’ protocol: selected by the joint log-likelihood (MC-Dropout by the pointwise one).",
         "text": "The same, selected by the pointwise log-likelihood, and every network with first weights of its own.",
@@ -81,7 +81,7 @@ def _all_methods(run: Recorded, caption: str) -> Table:
 
 
 def _best(run: Recorded) -> Table:
-    """Against MC-Dropout trained a hundred times longer than the table's, from the files that Gal published."""
+    """Compare with MC-Dropout trained a hundred times longer than the table's, from the files that Gal published."""
     K = run.config["members"]
     columns = (
         "Set",
@@ -115,7 +115,7 @@ def _best(run: Recorded) -> Table:
 
 
 def _log_likelihoods(run: Recorded, name: str) -> tuple[Mean, Mean, Mean]:
-    """Of converged MC-Dropout, one posterior, and the mixture."""
+    """Return the log-likelihoods of converged MC-Dropout, one posterior, and the mixture."""
     cell = run[f"vadam-{name}"]
     single, mixture = (mean(scores["log_likelihood"]) for scores in (cell, cell["mixture"]))
     return Mean(*PAPER[name]["converged"]["log_likelihood"]), single, mixture
@@ -126,7 +126,7 @@ def _three(value: Mean) -> str:
 
 
 def _how_far(run: Recorded) -> str:
-    """What of the sweep is recorded, and what it cost."""
+    """Say which part of the sweep is recorded, and what it cost."""
     sets, methods = run.config["sets"], run.config["methods"]
     done = {method: sum(f"{method}-{name}" in run for name in sets) for method in methods}
     counts = ", ".join(f"{NAMES[method]} {count}" for method, count in done.items())
@@ -136,7 +136,7 @@ def _how_far(run: Recorded) -> str:
 
 
 def _failures(run: Recorded) -> list[str]:
-    """Points of the searches at which a network diverged."""
+    """List the points of the searches at which a network diverged."""
     failed = {cell: sum(result.get("failed_trials", ())) for cell, result in run.cells.items()}
     listed = ", ".join(f"{cell} {count}" for cell, count in failed.items() if count)
     return [f"Points of a search at which a network diverged, over all splits: {listed}."] if listed else []
@@ -152,7 +152,7 @@ def _count_ahead(run: Recorded) -> str:
 
 
 def _far_off(run: Recorded) -> list[str]:
-    """The cells that are not where the paper has them."""
+    """List the cells that are far from the paper's numbers."""
     seen, far = 0, []
     for name in SETS:
         for method in ("bbvi", "vadam"):
@@ -189,7 +189,7 @@ def _better(run: Recorded, name: str, metric: str) -> str:
 
 
 def _mean(run: Recorded, method: str, name: str, metric: str) -> str:
-    """MC-Dropout has a mask for every example, so no joint sample."""
+    """Return the mean as text; MC-Dropout has one mask per example, so it has no joint log-likelihood."""
     ours = values(run, method, name, metric)
     if ours is None or (method == "mc-dropout" and metric == "joint_log_likelihood"):
         return "–"
