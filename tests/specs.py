@@ -27,6 +27,7 @@ class Spec:
     degree: int = 2  # ĥ's power of the gradient
     differentiable: bool = True
     has_prior: bool = True
+    mean_field: bool = True  # False for a full covariance over all weights, which share a dtype and a rate
 
     @property
     def records_squares_outside_gradients(self) -> bool:
@@ -181,6 +182,7 @@ SPECS = [
         ways=("closure",),
         backward=False,
         state=frozenset({"S"}),
+        mean_field=False,
         bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BETA_BAD, ({"limit": 5}, r"more than limit=5 allows")),
     ),
     Spec(

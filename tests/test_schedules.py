@@ -6,9 +6,12 @@ from vadam import schedules
 
 
 def test_decay_is_the_papers() -> None:
-    opt = vadam.Vadam([torch.nn.Parameter(torch.zeros(1))], lr=0.1, num_data=1)
+    weight = torch.nn.Parameter(torch.zeros(1))
+    opt = vadam.Vadam([weight], lr=0.1, num_data=1)
     rate = torch.optim.lr_scheduler.LambdaLR(opt, schedules.decay(0.55))
-    opt._opt_called = True  # LambdaLR warns when it is stepped before the optimizer
+    with opt.sampled_params():
+        weight.square().sum().backward()
+    opt.step()  # LambdaLR warns when it is stepped before the optimizer
     for t in range(1, 5):
         rate.step()
         assert opt.param_groups[0]["lr"] == pytest.approx(0.1 / (1 + t**0.55))

@@ -6,7 +6,7 @@ import sys
 import pytest
 import torch
 
-from specs import BY_NAME, Problem, Spec, snapshot
+from specs import BY_NAME, Problem, Spec, same, snapshot
 
 
 def trained(spec: Spec, backend: str, dtype: torch.dtype = torch.float64, **options: object) -> list[torch.Tensor]:
@@ -101,6 +101,8 @@ def test_annealing_compiles_nothing_again() -> None:
         problem.step(opt, spec)
     with torch.compiler.set_stance("fail_on_recompile"):
         for k in range(3):
+            before = problem.weights()
             for group in opt.param_groups:
                 group["lr"], group["tau"] = 0.01 / (1 + k), 0.9**k
-            problem.step(opt, spec)
+            problem.step(opt, spec)  # raises if something is compiled
+            assert not same(problem.weights(), before)

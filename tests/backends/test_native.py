@@ -250,7 +250,7 @@ def test_the_default_device_is_not_that_of_the_weights(backend: str) -> None:
     model, opt = linear(backend)
     step(model, opt)
     before = torch.get_default_device()
-    inputs = torch.ones(4, 5)
+    inputs, weight = torch.ones(4, 5), model.weight.detach().clone()
     try:
         torch.set_default_device("meta")
         with opt.sampled_params():
@@ -258,6 +258,9 @@ def test_the_default_device_is_not_that_of_the_weights(backend: str) -> None:
         opt.step()
     finally:
         torch.set_default_device(before)
+    assert model.weight.device.type == "cpu"
+    assert {x.device.type for x in opt.state[model.weight].values() if isinstance(x, Tensor)} == {"cpu"}
+    assert not torch.equal(model.weight, weight)
 
 
 @pytest.mark.usefixtures("same_noise")

@@ -10,7 +10,7 @@ import vadam
 from specs import SPECS, Problem, Spec, same, snapshot
 from vadam.backends import plain
 
-MEAN_FIELD = [spec for spec in SPECS if spec.build is not vadam.FullVON]
+MEAN_FIELD = [spec for spec in SPECS if spec.mean_field]
 
 
 def trained(spec: Spec, steps: int = 3, dtype: torch.dtype = torch.float64, **options: object) -> list[torch.Tensor]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 import vadam
@@ -203,9 +203,15 @@ def test_a_failed_backward_pass_does_not_end_the_counting_of_samples() -> None:
     handle.remove()
     opt.eval()
     opt.zero_grad()
+    before = problem.weights()
+    problem.loss().backward()
+    with pytest.raises(RuntimeError, match="samples=2, but 1 forward and backward passes"):
+        opt.step()
+    opt.zero_grad()
     for _ in range(2):
         problem.loss().backward()
     opt.step()
+    assert not same(problem.weights(), before)
 
 
 @pytest.mark.parametrize("spec", LOOPS, ids=str)
@@ -214,8 +220,10 @@ def test_saving_an_attached_model_saves_the_mean(spec: Spec) -> None:
     opt = spec.make(problem.model.parameters()).attach(problem.model)
     mean = problem.weights()
     problem.loss().backward()
+    assert not same(problem.weights(), mean)  # the sample is open
     assert same(list(problem.model.state_dict().values()), mean)
     opt.step()
+    assert same(list(problem.model.state_dict().values()), problem.weights())
 
 
 def test_a_discriminator_frozen_for_the_generators_step() -> None:
@@ -223,14 +231,18 @@ def test_a_discriminator_frozen_for_the_generators_step() -> None:
     g = vadam.Vadam(generator.parameters(), num_data=9).attach(generator)
     d = vadam.Vadam(discriminator.parameters(), num_data=9).attach(discriminator)
     for _ in range(2):
+        before = [p.detach().clone() for p in (*generator.parameters(), *discriminator.parameters())]
         discriminator.requires_grad_(False)
         g.zero_grad()
         discriminator(generator(torch.randn(8, 2))).mean().backward()
         g.step()
+        assert same([p.detach() for p in discriminator.parameters()], before[2:])
+        assert not any(torch.equal(p, old) for p, old in zip(generator.parameters(), before[:2], strict=True))
         discriminator.requires_grad_(True)
         d.zero_grad()
         discriminator(torch.randn(8, 2)).square().mean().backward()
         d.step()
+        assert not any(torch.equal(p, old) for p, old in zip(discriminator.parameters(), before[2:], strict=True))
 
 
 def test_attaching_a_part_is_refused() -> None:
@@ -261,16 +273,22 @@ def test_pairs_survive_a_plain_draw() -> None:
             problem.loss().backward()
     torch.testing.assert_close((seen[0][0] + seen[1][0]) / 2, mean[0], rtol=0, atol=1e-14)
     opt.step()
+    assert not same(problem.weights(), mean)
 
 
 def test_inference_mode_does_not_poison_the_state() -> None:
-    problem = Problem()
-    opt = BY_NAME["Vadam"].make(problem.model.parameters())
+    problem, plain = Problem(), Problem()
+    spec = BY_NAME["Vadam"]
+    opt, reference = (spec.make(p.model.parameters()) for p in (problem, plain))
     with torch.inference_mode():
         opt.posterior()
         with opt.sampled_params():
             problem.loss()
-    problem.step(opt, BY_NAME["Vadam"])
+    for own, its in ((opt, problem), (reference, plain)):
+        own.generator = torch.Generator().manual_seed(0)
+        its.step(own, spec)
+    assert same(problem.weights() + snapshot(opt), plain.weights() + snapshot(reference))
+    assert not any(x.is_inference() for state in opt.state.values() for x in state.values() if isinstance(x, Tensor))
 
 
 def test_checkpoints_of_relatives_are_refused() -> None:
@@ -291,11 +309,19 @@ def test_arguments_that_change_in_the_middle() -> None:
     problem, spec = Problem(), BY_NAME["VOGN"]
     opt = spec.make_for(problem.model)
     problem.step(opt, spec)
+    weight = problem.model[0].weight
+    assert "u" not in opt.state[weight]
     opt.param_groups[0]["momentum"] = 0.9  # as a scheduler with cycle_momentum does
     problem.step(opt, spec)
+    assert opt.state[weight]["u"].abs().max() > 0
     opt.param_groups[0]["momentum"] = 0.0
+    u, before = opt.state[weight]["u"].clone(), problem.weights()
     problem.step(opt, spec)
+    assert torch.equal(opt.state[weight]["u"], u)  # not used, and kept
+    assert not same(problem.weights(), before)
+    state = snapshot(opt)
     opt.load_state_dict(opt.state_dict())
+    assert same(snapshot(opt), state)
 
 
 def test_full_von_says_what_it_cannot_do() -> None:

@@ -51,7 +51,9 @@ def steps(opt: vadam.VariationalOptimizer, params: list[nn.Parameter], way: str,
 def test_cuda_with_given_gradients(spec: Spec, way: str, dtype: torch.dtype) -> None:
     with fake("cuda") as device:
         params = [nn.Parameter(torch.empty(5, 4, device=device, dtype=dtype)) for _ in range(6)]
-        steps(spec.make(params), params, way)
+        opt = spec.make(params)
+        assert steps(opt, params, way) > 0
+        assert_on(device, opt)
 
 
 @pytest.mark.parametrize("way", ["closure", "context", "attach"])
@@ -79,7 +81,8 @@ def networks(device: torch.device) -> dict[str, tuple[Callable[[], nn.Module], t
     }
 
 
-def train(spec: Spec, way: str, model: nn.Module, x: Tensor, **changes: object) -> None:
+def train(spec: Spec, way: str, model: nn.Module, x: Tensor, **changes: object) -> vadam.VariationalOptimizer:
+    """Take three steps; on a device without values any read raises."""
     opt = spec.make_for(model, **changes)
     if way == "attach":
         opt.attach(model)
@@ -103,6 +106,15 @@ def train(spec: Spec, way: str, model: nn.Module, x: Tensor, **changes: object) 
             else:
                 model(x).square().mean().backward()
         opt.step()
+    return opt
+
+
+def assert_on(device: torch.device, opt: vadam.VariationalOptimizer) -> None:
+    """Assert that there is state, and that every vector of it is on the device of its weight."""
+    assert opt.state
+    for p, state in opt.state.items():
+        assert p.device.type == device.type
+        assert all(x.device == p.device for x in state.values() if isinstance(x, Tensor) and x.dim())
 
 
 @pytest.mark.parametrize("samples", [1, 2])
@@ -110,7 +122,7 @@ def train(spec: Spec, way: str, model: nn.Module, x: Tensor, **changes: object) 
 def test_another_device_with_autograd(spec: Spec, way: str, samples: int) -> None:
     with fake("meta") as device, torch.device(device):
         build, shape = networks(device)["mlp"]
-        train(spec, way, build(), torch.empty(shape), samples=samples)
+        assert_on(device, train(spec, way, build(), torch.empty(shape), samples=samples))
 
 
 @pytest.mark.parametrize("way", ["closure", "context", "attach"])
@@ -119,7 +131,7 @@ def test_another_device_with_autograd(spec: Spec, way: str, samples: int) -> Non
 def test_networks_on_another_device(name: str, network: str, way: str) -> None:
     with fake("meta") as device, torch.device(device):
         build, shape = networks(device)[network]
-        train(BY_NAME[name], way, build(), torch.empty(shape))
+        assert_on(device, train(BY_NAME[name], way, build(), torch.empty(shape)))
 
 
 def test_clipping_and_loss_scaling_stay_on_the_device() -> None:
@@ -133,6 +145,7 @@ def test_clipping_and_loss_scaling_stay_on_the_device() -> None:
                 model(x).square().mean().backward()
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             opt.step()
+        assert_on(device, opt)
 
 
 @pytest.mark.parametrize("device", DEVICES)
