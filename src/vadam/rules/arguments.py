@@ -24,7 +24,9 @@ class Argument(NamedTuple):
     example: str = ""
 
     def check(self, value: Any) -> None:
-        """Raise if the value is outside the interval; each number of a pair is checked."""
+        """Raise if the value is outside the interval; each number of a pair is checked. None stands for a default of None."""
+        if value is None and self.default is None:
+            return
         if self.interval == "bool":
             if not isinstance(value, bool):
                 raise ValueError(f"{self.name} must be True or False, got {value!r}")
@@ -56,30 +58,42 @@ def contains(interval: str, value: Any) -> bool:
 def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
     """Refuse wrong values; fill in an ``init_precision`` that was left out and refuse one below the prior's."""
     for argument in arguments:
-        if argument.name != "init_precision" or values["init_precision"] is not None:
-            argument.check(values[argument.name])
+        argument.check(values[argument.name])
+    _check_batch_size(values)
     if any(argument is INIT_PRECISION for argument in arguments):
         _check_start(values)
     elif "init_precision" in values and values["init_precision"] is None:
-        values["init_precision"] = values["prior_precision"]
+        values["init_precision"] = values["prior_precision"] / values["temperature"]
         next(argument for argument in arguments if argument.name == "init_precision").check(values["init_precision"])
 
 
 def _check_start(values: dict[str, Any]) -> None:
     """Refuse a start below the prior: s₀ = (init_precision − λ)/N is an average of squares."""
-    lam = values["prior_precision"]
+    lam, temperature = values["prior_precision"], values["temperature"]
+    tempered = lam if temperature == 1 else lam / temperature
     if values["init_precision"] is None:
-        values["init_precision"] = lam
+        values["init_precision"] = tempered
     start = values["init_precision"]
-    if start < lam:
+    if start < tempered:
+        prior = f"prior_precision={lam!r}" + ("" if temperature == 1 else f" / temperature={temperature!r}")
         raise ValueError(
-            f"init_precision must be at least prior_precision={lam!r}, got {start!r}: the posterior cannot start wider than the prior"
+            f"init_precision must be at least {prior}, got {start!r}: the posterior cannot start wider than the prior"
         )
     tau, extra = values.get("tau", 1.0), values.get("sampling_precision", 0.0)
-    if start - lam + tau * lam + extra == 0 and not values.get("deterministic", False):
+    if start - tempered + tau * tempered + extra == 0 and not values.get("deterministic", False):
         raise ValueError(
             f"prior_precision={lam!r}, init_precision={start!r} and tau={tau!r} would sample weights of infinite variance: "
             f"give an init_precision above the prior's, e.g. init_precision=num_data"
+        )
+
+
+def _check_batch_size(values: dict[str, Any]) -> None:
+    """Refuse a minibatch that is the whole data set: Theorem 1's w is 0, so ĝ∘ĝ says nothing of the curvature."""
+    M, N = values.get("batch_size"), values.get("num_data")
+    if M is not None and N is not None and M != 1 and M >= N:
+        raise ValueError(
+            f"batch_size must be below num_data={N!r}, got {M!r}: the squared gradient of all data at once says nothing about "
+            f"the curvature. Train on minibatches, or use VOGN or VadamGGN"
         )
 
 
@@ -89,8 +103,19 @@ def defaults(arguments: Sequence[Argument]) -> dict[str, Any]:
 
 
 def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every rule with a prior takes: N, λ, and the precision at the start."""
-    return {"N": values["num_data"], "lam": values["prior_precision"], "init_precision": values["init_precision"]}
+    """Return what every rule with a prior takes: N, λ, the prior's mean μ₀, and the precision at the start.
+
+    A temperature T divides N and λ; a data weight ρ multiplies N.
+    """
+    N = values["num_data"] * values["data_weight"] / values["temperature"]
+    mean = values["prior"]
+    lam = values["prior_precision"] / values["temperature"]
+    return {"N": N, "lam": lam, "mu0": 0.0 if isinstance(mean, str) else mean, "init_precision": values.get("init_precision")}
+
+
+def theorem1_weight(M: Any, N: Any) -> Any:
+    """Return Theorem 1's w = (1/M)(N − M)/(N − 1): E[ĝ∘ĝ] ≈ w · mean of squared per-example gradients; 1 without a batch size."""
+    return 1.0 if M is None or M == 1 else (N - M) / (M * (N - 1))
 
 
 LR = Argument("lr", 1e-3, "[0, inf)", "Learning rate α.", "e.g. lr=1e-3")
@@ -103,8 +128,33 @@ NUM_DATA = Argument(
     "Number of training examples N. The loss is the mean over a minibatch; N turns it into the total.",
     "the number of training examples, e.g. num_data=len(train_set)",
 )
+DATA_WEIGHT = Argument(
+    "data_weight",
+    1.0,
+    "(0, inf)",
+    "How often each example counts: above 1 for a cold likelihood, or for what data augmentation is worth.",
+)
+TEMPERATURE = Argument(
+    "temperature", 1.0, "(0, inf)", "Temperature T of the posterior: it divides the precision and leaves the mean."
+)
 PRIOR_PRECISION = Argument(
-    "prior_precision", 1.0, "[0, inf)", "Precision λ of the prior N(0, 1/λ) on every weight. It replaces weight decay."
+    "prior_precision", 1.0, "[0, inf)", "Precision λ of the Gaussian prior on every weight. It replaces weight decay."
+)
+PRIOR = Argument(
+    "prior",
+    0.0,
+    "(-inf, inf)",
+    "Mean of the prior: a number, \"init\" for the weights at construction, or an earlier posterior, whose mean and precision it takes.",
+)
+LEARN_PRIOR_EVERY = Argument(
+    "learn_prior_every", 0, "[0, inf)", "Number of steps between empirical-Bayes updates of prior_precision; 0 keeps it."
+)
+DATA_AND_PRIOR = (NUM_DATA, DATA_WEIGHT, TEMPERATURE, PRIOR_PRECISION, PRIOR, LEARN_PRIOR_EVERY)
+BATCH_SIZE = Argument(
+    "batch_size",
+    None,
+    "[1, inf)",
+    "Number of examples M of a step. With it the precision counts s/w, Theorem 1's correction; without it s, as in the paper.",
 )
 INIT_PRECISION = Argument(
     "init_precision", None, "[0, inf)", "Precision of the posterior at the start; by default that of the prior."
@@ -115,7 +165,4 @@ SAMPLING_PRECISION = Argument(
 )
 MOMENTUM = Argument("momentum", 0.0, "[0, 1)", "Natural momentum γ̄.")
 DAMPING = Argument("damping", 0.0, "[0, inf)", "Constant added to the denominator of the step.")
-AUGMENTATION = Argument(
-    "augmentation", 1.0, "(0, inf)", "Factor of the effective number of data under data augmentation."
-)
 EPS = Argument("eps", 1e-8, "[0, inf)", "Constant that Adam adds to the denominator.")

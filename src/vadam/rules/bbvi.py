@@ -1,7 +1,7 @@
 """Black-box variational inference (paper §2, the baseline): Adam on the mean and on the parameter ρ of the standard deviation.
 
     θ = μ + σ∘ε,  σ = log(1 + e^ρ)
-    ∇_μ (−𝓛/N) = ĝ + λ̃ μ
+    ∇_μ (−𝓛/N) = ĝ + λ̃ (μ − μ₀)
     ∇_σ (−𝓛/N) = ĝ∘ε + (λσ − 1/σ)/N
     ∇_ρ = ∇_σ / (1 + e^−ρ)
     (μ, ρ) ← Adam(∇_μ, ∇_ρ)
@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETAS, EPS, LR, NUM_DATA, PRIOR_PRECISION, Argument
+from vadam.rules.arguments import BETAS, DATA_AND_PRIOR, EPS, LR, Argument
 from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
 
@@ -26,8 +26,7 @@ ARGUMENTS = (
     LR,
     BETAS,
     EPS,
-    NUM_DATA,
-    PRIOR_PRECISION,
+    *DATA_AND_PRIOR,
     Argument("init_precision", None, "(0, inf)", "Precision of the posterior at the start, also below the prior's."),
 )
 
@@ -70,12 +69,13 @@ def update(
     gamma2: Scalar,
     N: Scalar,
     lam: Scalar,
+    mu0: Scalar = 0.0,
     eps: Scalar = 1e-8,
 ) -> State:
     mu, rho, m_mu, s_mu, m_rho, s_rho, gamma1_t, gamma2_t = state
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     sigma = softplus(rho)
-    g_mu = g + lam / N * mu
+    g_mu = g + lam / N * (mu - mu0)
     g_sigma = (h + lam / N) * sigma - 1 / N / sigma
     g_rho = g_sigma * torch.sigmoid(rho)
 

@@ -2,7 +2,7 @@
 
 θ ~ N(μ, Σ),  Σ⁻¹ = N (S + λ̃ I)
 S₊ = (1 − β) S + β Ĥ
-μ₊ = μ − α (S₊ + λ̃ I)⁻¹ (ĝ + λ̃ μ)
+μ₊ = μ − α (S₊ + λ̃ I)⁻¹ (ĝ + λ̃ (μ − μ₀))
 """
 
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION
+from vadam.rules.arguments import BETA, DATA_AND_PRIOR, INIT_PRECISION, LR
 from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar
 
 SCOPE = "model"
 CURVATURE = Curvature.HESSIAN
-ARGUMENTS = (LR._replace(default=0.1), BETA._replace(default=0.9), NUM_DATA, PRIOR_PRECISION, INIT_PRECISION)
+ARGUMENTS = (LR._replace(default=0.1), BETA._replace(default=0.9), *DATA_AND_PRIOR, INIT_PRECISION)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -46,8 +46,10 @@ def deviation(state: State, eps: Tensor, *, N: Scalar, lam: Scalar) -> Tensor:
     return torch.linalg.solve_triangular(factor.mT, eps.unsqueeze(1), upper=True).squeeze(1)
 
 
-def update(state: State, g: Tensor, H: Tensor, *, alpha: Scalar, beta: Scalar, N: Scalar, lam: Scalar) -> State:
+def update(
+    state: State, g: Tensor, H: Tensor, *, alpha: Scalar, beta: Scalar, N: Scalar, lam: Scalar, mu0: Scalar = 0.0
+) -> State:
     mu, S = state
     S = (1 - beta) * S + beta * H
-    mu = mu - alpha * torch.linalg.solve_ex(precision(State(mu, S), N=N, lam=lam) / N, g + lam / N * mu)[0]
+    mu = mu - alpha * torch.linalg.solve_ex(precision(State(mu, S), N=N, lam=lam) / N, g + lam / N * (mu - mu0))[0]
     return State(mu, S)

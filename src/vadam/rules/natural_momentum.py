@@ -1,9 +1,9 @@
 """VON and VOGN with natural momentum (paper §4, App. E).
 
     s₊ = (1 − τβ) s + β ĥ
-    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃) + γ̄ (s + τλ̃)/(s₊ + τλ̃) ∘ (μ − μ₋)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (s₊ + τλ̃) + γ̄ (s + τλ̃)/(s₊ + τλ̃) ∘ (μ − μ₋)
 
-The vector kept is not μ₋ but u = (s + τλ̃) ∘ (μ − μ₋), the last step in natural coordinates: then u₊ = γ̄ u − α (ĝ + τλ̃ μ) and
+The vector kept is not μ₋ but u = (s + τλ̃) ∘ (μ − μ₋), the last step in natural coordinates: then u₊ = γ̄ u − α (ĝ + τλ̃ (μ − μ₀)) and
 μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions. ``damping`` is added to the denominators.
 """
 
@@ -42,11 +42,12 @@ def update(
     gamma: Scalar,
     N: Scalar,
     lam: Scalar,
+    mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
     damping: Scalar = 0.0,
 ) -> State:
     mu, u, s = state
     s = (1 - tau * beta) * s + beta * h
-    u = gamma * u - alpha * (g + tau * lam / N * mu)
+    u = gamma * u - alpha * (g + tau * lam / N * (mu - mu0))
     mu = mu + ratio(u, s, tau * lam / N + damping)
     return State(mu, u, s)

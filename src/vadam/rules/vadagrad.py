@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.rules.arguments import LR, NUM_DATA, REQUIRED, Argument
+from vadam.rules.arguments import DATA_WEIGHT, LR, NUM_DATA, REQUIRED, TEMPERATURE, Argument
 from vadam.rules.von import Scalar, State
 
 __all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
@@ -25,13 +25,15 @@ ARGUMENTS = (
         "init_precision", REQUIRED, "(0, inf)", "Precision of the posterior at the start.", "e.g. init_precision=1e4"
     ),
     NUM_DATA._replace(default=1),
+    DATA_WEIGHT,
+    TEMPERATURE,
 )
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
-    start = values["init_precision"]
-    return {"alpha": values["lr"], "beta": values["beta"], "N": values["num_data"], "init_precision": start}
+    N = values["num_data"] * values["data_weight"] / values["temperature"]
+    return {"alpha": values["lr"], "beta": values["beta"], "N": N, "init_precision": values["init_precision"]}
 
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar) -> State:

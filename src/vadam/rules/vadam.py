@@ -1,7 +1,7 @@
 """Variational Adam (paper §4, Fig. 1; with ``tau`` §5).
 
-    θ ~ N(μ, σ²),  σ⁻² = N (s + s₀) + τλ       line 2: without bias correction
-    m ← γ₁ m + (1 − γ₁)(ĝ + τλ̃ μ)             line 5
+    θ ~ N(μ, σ²),  σ⁻² = N (s/w + s₀) + τλ     line 2: without bias correction
+    m ← γ₁ m + (1 − γ₁)(ĝ + τλ̃ (μ − μ₀))      line 5
     s ← (1 − τ(1 − γ₂)) s + (1 − γ₂) ĥ         line 6, ĥ = ĝ∘ĝ; γ₂ s + (1 − γ₂) ĥ at τ = 1
     m̂ ← m / (1 − γ₁ᵗ),  ŝ ← s / (1 − γ₂ᵗ)      line 7
     μ ← μ − α m̂ / (√ŝ + τλ̃)                    line 8
@@ -9,6 +9,9 @@
 The paper starts s at (init_precision − λ)/N. That start is kept apart, as the number s₀ ← (1 − τ(1 − γ₂)) s₀: it belongs
 to the precision, but not to ŝ. The correction divides by 1 − γ₂ᵗ because an average that starts at zero is too small at
 first; a start that is not zero it would multiply by 1/(1 − γ₂), and for thousands of iterations there would be no step.
+
+w is 1 in the paper. With a batch size M it is Theorem 1's factor (1/M)(N − M)/(N − 1): near a minimum E[ĝ∘ĝ] = w · mean of
+squared per-example gradients, so s/w is the curvature that VOGN keeps. The steps do not change.
 
 γ₁ᵗ and γ₂ᵗ are kept as running products: right also where a schedule changes γ, and cheaper than a power for every weight.
 """
@@ -20,17 +23,18 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETAS, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, SAMPLING_PRECISION, TAU
+from vadam.rules.arguments import BATCH_SIZE, BETAS, DATA_AND_PRIOR, INIT_PRECISION, LR, SAMPLING_PRECISION, TAU
 from vadam.rules.von import Scalar, ratio
 
-ARGUMENTS = (LR, BETAS, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU, SAMPLING_PRECISION)
+ARGUMENTS = (LR, BETAS, *DATA_AND_PRIOR, INIT_PRECISION, BATCH_SIZE, TAU, SAMPLING_PRECISION)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     gamma1, gamma2 = values["betas"]
     rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "tau": values["tau"]}
-    return {**arguments.data_args(values), **rates}
+    w = arguments.theorem1_weight(values["batch_size"], values["num_data"])
+    return {**arguments.data_args(values), **rates, "w": w}
 
 
 class State(NamedTuple):
@@ -46,8 +50,8 @@ def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State
     return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), (init_precision - lam) / N, 1.0, 1.0)
 
 
-def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
-    return N * (state.s + state.s0) + tau * lam
+def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0, w: Scalar = 1.0) -> Tensor:
+    return N / w * state.s + (N * state.s0 + tau * lam)
 
 
 def update(
@@ -60,10 +64,11 @@ def update(
     gamma2: Scalar,
     N: Scalar,
     lam: Scalar,
+    mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
 ) -> State:
     mu, m, s, s0, gamma1_t, gamma2_t = state
-    m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * mu)
+    m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * (mu - mu0))
     s = (1 - tau * (1 - gamma2)) * s + (1 - gamma2) * h
     s0 = (1 - tau * (1 - gamma2)) * s0
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t

@@ -1,7 +1,7 @@
 """Variational Online Gauss-Newton (paper §3.2): VON's update with ĥ = mean_i (∇f_i)², the mean of squared per-example gradients.
 
     s₊ = (1 − τβ) s + β ĥ
-    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (s₊ + τλ̃)
 
 The equations are VON's; what differs is where ĥ comes from, and ĥ ≥ 0 keeps the variance positive without back-tracking.
 """

@@ -2,7 +2,7 @@
 
     θ ~ N(μ, σ²),  σ⁻² = N (s + τλ̃)
     s₊ = (1 − τβ) s + β ĥ
-    μ₊ = μ − α (ĝ + τλ̃ μ) / (s₊ + τλ̃)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (s₊ + τλ̃)
 
 ĥ is the diagonal of the Hessian or an estimate of it. It may be negative: ``feasible_beta`` is App. D.1's back-tracking.
 ``damping`` is added to the denominator.
@@ -15,17 +15,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import (
-    AUGMENTATION,
-    BETA,
-    DAMPING,
-    INIT_PRECISION,
-    LR,
-    MOMENTUM,
-    NUM_DATA,
-    PRIOR_PRECISION,
-    TAU,
-)
+from vadam.rules.arguments import BETA, DAMPING, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, TAU
 from vadam.rules.binding import Curvature
 
 Scalar = float | Tensor
@@ -34,14 +24,13 @@ TINY = 1e-19
 
 CURVATURE = Curvature.HESSIAN
 MOMENTUM_RULE = "natural_momentum"
-ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, MOMENTUM, DAMPING, AUGMENTATION, TAU)
+ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, DAMPING, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arguments under the names of the equations."""
     return {
         **arguments.data_args(values),
-        "N": values["num_data"] * values["augmentation"],
         "alpha": values["lr"],
         "beta": 1 - values["beta"],
         "gamma": values["momentum"],
@@ -80,12 +69,13 @@ def update(
     beta: Scalar,
     N: Scalar,
     lam: Scalar,
+    mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
     damping: Scalar = 0.0,
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * ratio(g + tau * lam / N * mu, s, tau * lam / N + damping)
+    mu = mu - alpha * ratio(g + tau * lam / N * (mu - mu0), s, tau * lam / N + damping)
     return State(mu, s)
 
 

@@ -1,22 +1,24 @@
 """Variational RMSprop (paper §3.3): VON with ĥ = ĝ∘ĝ and a square root over s in the step.
 
-θ ~ N(μ, σ²),  σ⁻² = N (s + τλ̃)
-s₊ = (1 − τβ) s + β ĥ
-μ₊ = μ − α (ĝ + τλ̃ μ) / (√s₊ + τλ̃)
+    θ ~ N(μ, σ²),  σ⁻² = N (s/w + s₀ + τλ̃)
+    s₊ = (1 − τβ) s + β ĥ,  s₀₊ = (1 − τβ) s₀
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (√(s₊ + s₀₊) + τλ̃)
+
+The paper's s is s + s₀ here: the start (init_precision − λ)/N is kept apart as the number s₀. w is Theorem 1's factor
+(1/M)(N − M)/(N − 1) where the batch size M is given, otherwise 1, as in the paper.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, INIT_PRECISION, LR, NUM_DATA, PRIOR_PRECISION, TAU
-from vadam.rules.von import Scalar, State, init, precision, ratio
+from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, TAU
+from vadam.rules.von import Scalar, ratio
 
-__all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
-
-ARGUMENTS = (LR, BETA, NUM_DATA, PRIOR_PRECISION, INIT_PRECISION, TAU)
+ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, BATCH_SIZE, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -26,13 +28,37 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
         "alpha": values["lr"],
         "beta": 1 - values["beta"],
         "tau": values["tau"],
+        "w": arguments.theorem1_weight(values["batch_size"], values["num_data"]),
     }
 
 
+class State(NamedTuple):
+    mu: Tensor
+    s: Tensor
+    s0: Scalar
+
+
+def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
+    return State(mu, torch.zeros_like(mu), (init_precision - lam) / N)
+
+
+def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0, w: Scalar = 1.0) -> Tensor:
+    return N / w * state.s + (N * state.s0 + tau * lam)
+
+
 def update(
-    state: State, g: Tensor, h: Tensor, *, alpha: Scalar, beta: Scalar, N: Scalar, lam: Scalar, tau: Scalar = 1.0
+    state: State,
+    g: Tensor,
+    h: Tensor,
+    *,
+    alpha: Scalar,
+    beta: Scalar,
+    N: Scalar,
+    lam: Scalar,
+    mu0: Scalar = 0.0,
+    tau: Scalar = 1.0,
 ) -> State:
-    mu, s = state
-    s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * ratio(g + tau * lam / N * mu, s.sqrt(), tau * lam / N)
-    return State(mu, s)
+    mu, s, s0 = state
+    s, s0 = (1 - tau * beta) * s + beta * h, (1 - tau * beta) * s0
+    mu = mu - alpha * ratio(g + tau * lam / N * (mu - mu0), (s + s0).sqrt(), tau * lam / N)
+    return State(mu, s, s0)
