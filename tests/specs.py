@@ -56,17 +56,29 @@ COMMON_BAD = (
     ({"samples": 1.5}, r"samples must be a whole number of at least 1, got 1.5"),
     ({"samples": 3, "antithetic": True}, r"samples must be even with antithetic=True, .*got 3"),
     ({"nonfinite": "ignore"}, r"nonfinite must be one of 'raise', 'skip', got 'ignore'"),
+    ({"temperature": 0.0}, r"temperature must be in \(0, inf\), got 0.0"),
+    ({"data_weight": -1.0}, r"data_weight must be in \(0, inf\), got -1.0"),
     ({"backend": "gpu"}, r"backend must be one of 'auto', 'plain', 'native', 'compiled', got 'gpu'"),
 )
 PRIOR_BAD = (
     ({"prior_precision": -1.0}, r"prior_precision must be in \[0, inf\), got -1.0"),
     ({"prior_precision": float("nan")}, r"prior_precision must be .* got nan"),
     ({"prior_precision": float("inf")}, r"prior_precision must be .* got inf"),
+    ({"prior": float("nan")}, r"prior must be in \(-inf, inf\), got nan"),
+    ({"prior": "zero"}, r'prior must be a number, "init" or a MeanFieldGaussian, got \'zero\''),
+    ({"prior": [0.0]}, r'prior must be a number, "init" or a MeanFieldGaussian \(opt.posterior\(model\)\), got a list'),
+    ({"learn_prior_every": -1}, r"learn_prior_every must be in \[0, inf\), got -1"),
+    ({"learn_prior_every": 1.5}, r"learn_prior_every must be a whole number of steps, got 1.5"),
 )
 INIT_BAD = (
     ({"prior_precision": 2.0, "init_precision": 1.0}, r"init_precision must be at least prior_precision=2.0, got 1.0"),
     ({"init_precision": float("nan")}, r"init_precision must be .* got nan"),
     ({"prior_precision": 0.0}, r"infinite variance"),
+)
+BATCH_BAD = (
+    ({"batch_size": 0}, r"batch_size must be in \[1, inf\), got 0"),
+    ({"batch_size": 40}, r"batch_size must be below num_data=40, got 40.*VOGN or VadamGGN"),
+    ({"batch_size": 1000}, r"batch_size must be below num_data=40, got 1000"),
 )
 BETAS_BAD = (
     ({"betas": (1.0, 0.999)}, r"betas\[0\] must be in \[0, 1\), got 1.0"),
@@ -97,6 +109,7 @@ SPECS = [
             *COMMON_BAD,
             *PRIOR_BAD,
             *INIT_BAD,
+            *BATCH_BAD,
             *BETAS_BAD,
             *TAU_BAD,
             ({"sampling_precision": -1.0}, r"sampling_precision must be in \[0, inf\), got -1.0"),
@@ -106,8 +119,8 @@ SPECS = [
         "Vprop",
         vadam.Vprop,
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
-        state=frozenset({"s"}),
-        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BETA_BAD, *TAU_BAD),
+        state=frozenset({"s", "s0"}),
+        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETA_BAD, *TAU_BAD),
     ),
     Spec(
         "VOGN",
@@ -122,7 +135,6 @@ SPECS = [
             *BETA_BAD,
             *TAU_BAD,
             *MOMENTUM_BAD,
-            ({"augmentation": 0.0}, r"augmentation must be in \(0, inf\), got 0.0"),
         ),
     ),
     Spec(
@@ -215,7 +227,7 @@ SPECS = [
         "IVON",
         vadam.IVON,
         {"lr": 0.1, "hess_init": 0.5, **_DATA},
-        state=frozenset({"m", "s", "beta1_t"}),
+        state=frozenset({"m", "s", "s0", "beta1_t"}),
         degree=1,
         bad=(
             *COMMON_BAD,

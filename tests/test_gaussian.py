@@ -189,7 +189,7 @@ BAD = {
     "zero": (lambda: MeanFieldGaussian(ONE, {"w": torch.tensor([1.0, 0.0])}), "precision of 'w' must be positive"),
     "nan": (lambda: MeanFieldGaussian(ONE, {"w": torch.tensor([1.0, float("nan")])}), "but one is nan"),
     "twice": (lambda: MeanFieldGaussian(ONE, ONE, point=ONE), "'w' is both sampled and a point"),
-    "scalar prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision=1.0), "dict.fromkeys(mean, λ)"),
+    "scalar prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision=1.0), "dict.fromkeys(mean, 1.0)"),
     "negative prior": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": -1.0}), "prior precision of 'w'"),
     "prior shape": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": torch.ones(3)}), "does not fit"),
     "prior axes": (lambda: MeanFieldGaussian(ONE, ONE, prior_precision={"w": torch.ones(2, 2)}), "does not fit"),

@@ -105,7 +105,7 @@ def test_the_file_is_plain_safetensors_with_a_json_header(tmp_path):
     raw = (tmp_path / "post").read_bytes()
     (length,) = struct.unpack("<Q", raw[:8])
     header = json.loads(json.loads(raw[8 : 8 + length])["__metadata__"]["vadam"])
-    assert header["version"] == 2
+    assert header["version"] == VERSION
     assert header["kind"] == "mean_field"
     assert header["names"] == ["z.weight", "a", "half"]
     assert header["prior_precision"] == {"z.weight": 0.1, "a": None, "half": 3.0}
@@ -129,7 +129,8 @@ class Bomb:
 
 
 def rewritten(path, **changes):
-    header = {"version": VERSION, "kind": "mean_field", "names": ["w"], "point": [], "prior_precision": None}
+    header = {"version": VERSION, "kind": "mean_field", "names": ["w"], "point": []}
+    header |= {"prior_precision": None, "prior_mean": None, "pruned": [], "shares": {}}
     written(path, json.dumps(header | {"config": {}} | changes))
 
 
@@ -146,21 +147,21 @@ BAD_FILES = {
     "checkpoint": (lambda p: torch.save({"bomb": Bomb()}, p), ValueError, "not a safetensors file"),
     "weights": (lambda p: save_file({"w": torch.ones(2)}, p), ValueError, "holds no posterior written by vadam.save"),
     "newer": (
-        lambda p: rewritten(p, version=3),
+        lambda p: rewritten(p, version=4),
         ValueError,
-        "format version 3, this vadam reads version 2: upgrade vadam",
+        "format version 4, this vadam reads version 3: upgrade vadam",
     ),
     "older": (
-        lambda p: rewritten(p, version=1),
+        lambda p: rewritten(p, version=2),
         ValueError,
-        "format version 1, this vadam reads version 2: save the posterior again",
+        "format version 2, this vadam reads version 3: save the posterior again",
     ),
     "version infinite": (lambda p: rewritten(p, version=float("inf")), ValueError, "damaged: its version is inf"),
     "version in words": (lambda p: rewritten(p, version="2"), ValueError, "damaged: its version is '2'"),
     "deep header": (lambda p: written(p, "[" * 100_000), ValueError, "damaged: RecursionError"),
     "deep mixture": (
         lambda p: written(
-            p, '{"version": 2, "config": {}, ' + '"kind": "mixture", "components": [{' * 900 + "}]" * 900 + "}"
+            p, '{"version": 3, "config": {}, ' + '"kind": "mixture", "components": [{' * 900 + "}]" * 900 + "}"
         ),
         ValueError,
         "damaged",

@@ -1,7 +1,8 @@
 """Save and load posteriors: one safetensors file with a JSON description in its header. Loading never unpickles.
 
-    tensors     mean/<name>  precision/<name>  point/<name>  prior_precision/<name> (where that is a tensor)
-    header      {"vadam": {"version", "kind", "names" in their order, "point", "prior_precision", "dtype", "config"}, "sha256"}
+    tensors     mean/<name>  precision/<name>  point/<name>  pruned/<name>  prior_precision/<name> and prior_mean/<name> (tensors)
+    header      {"vadam": {"version", "kind", "names" in their order, "point", "pruned", "prior_precision", "prior_mean", "shares",
+                           "dtype", "config"}, "sha256"}
 
 A full Gaussian has one tensor ``mean`` and one ``precision``. The tensors of a mixture's component k are under ``k/``.
 ``sha256`` is the checksum of the whole file with 64 zeros in its place, so that any changed byte is detected.
@@ -23,9 +24,10 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from vadam import atomic
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, Shares
 
-VERSION = 2
+VERSION = 3
+PRIOR = ("prior_precision", "prior_mean")
 SHA256 = {"sha256": "0" * 64}
 """Placeholder in the metadata for the checksum, which ``sealed`` fills in."""
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
@@ -125,16 +127,22 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
         tensors = {name: value for _, part in parts for name, value in part.items()}
         return {"kind": "mixture", "components": [description for description, _ in parts]}, tensors
     tensors = {f"{prefix}point/{name}": value for name, value in post.point.items()}
-    lams = post.prior_precision or {}
-    tensors |= {f"{prefix}prior_precision/{name}": lam for name, lam in lams.items() if isinstance(lam, Tensor)}
-    numbers = {name: None if isinstance(lam, Tensor) else float(lam) for name, lam in lams.items()}
-    description = {"point": list(post.point), "prior_precision": None if post.prior_precision is None else numbers}
+    description: dict[str, Any] = {"point": list(post.point)}
+    for field in PRIOR:
+        values = getattr(post, field)
+        given = {} if values is None else values
+        tensors |= {f"{prefix}{field}/{name}": x for name, x in given.items() if isinstance(x, Tensor)}
+        numbers = {name: None if isinstance(x, Tensor) else float(x) for name, x in given.items()}
+        description[field] = None if values is None else numbers
     if isinstance(post, FullGaussian):
         tensors |= {f"{prefix}mean": post.mean, f"{prefix}precision": post.precision}
         return {"kind": "full", "shapes": {name: list(s) for name, s in post.shapes.items()}, **description}, tensors
     tensors |= {f"{prefix}mean/{name}": value for name, value in post.mean.items()}
     tensors |= {f"{prefix}precision/{name}": value for name, value in post.precision.items()}
-    return {"kind": "mean_field", "names": list(post.mean), **description}, tensors
+    tensors |= {f"{prefix}pruned/{name}": mask for name, mask in post.pruned.items()}
+    shares = {name: list(part) for name, part in post.shares.items()}
+    names = {"names": list(post.mean), "pruned": list(post.pruned), "shares": shares}
+    return {"kind": "mean_field", **names, **description}, tensors
 
 
 def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: str = "") -> Posterior:
@@ -147,19 +155,22 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
     if description["kind"] == "mixture":
         parts = enumerate(description["components"])
         return Mixture([_unpacked(part, tensors, f"{prefix}{k}/") for k, part in parts])  # type: ignore[misc]
-    prior = description["prior_precision"]
-    if prior is not None:
-        prior = {
-            name: tensors[f"{prefix}prior_precision/{name}"] if lam is None else lam for name, lam in prior.items()
+    prior: dict[str, Any] = {}
+    for field in PRIOR:
+        values = description[field]
+        prior[field] = values and {
+            name: tensors[f"{prefix}{field}/{name}"] if x is None else x for name, x in values.items()
         }
     point = {name: tensors[f"{prefix}point/{name}"] for name in description["point"]}
     if description["kind"] == "full":
         shapes = {name: torch.Size(shape) for name, shape in description["shapes"].items()}
         mean, precision = tensors[f"{prefix}mean"], tensors[f"{prefix}precision"]
-        return FullGaussian(mean, precision, shapes, point=point, prior_precision=prior)
+        return FullGaussian(mean, precision, shapes, point=point, **prior)
     means = {name: tensors[f"{prefix}mean/{name}"] for name in description["names"]}
     precisions = {name: tensors[f"{prefix}precision/{name}"] for name in description["names"]}
-    return MeanFieldGaussian(means, precisions, point=point, prior_precision=prior)
+    pruned = {name: tensors[f"{prefix}pruned/{name}"] for name in description["pruned"]}
+    shares = {name: Shares(*map(float, part)) for name, part in description["shares"].items()}
+    return MeanFieldGaussian(means, precisions, point=point, pruned=pruned, shares=shares, **prior)
 
 
 def _plain(value: Tensor) -> Tensor:

@@ -11,5 +11,6 @@ exactly (trained but not sampled, or frozen): every sample contains them, no den
 from vadam.gaussian.full import FullGaussian
 from vadam.gaussian.mean_field import MeanFieldGaussian
 from vadam.gaussian.mixture import Mixture
+from vadam.gaussian.summary import Shares, Summary
 
-__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture"]
+__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture", "Shares", "Summary"]

@@ -1,6 +1,6 @@
 """One Gaussian over all weights together, with their correlations.
 
-    q(θ) = N(θ | μ, Σ),  Σ⁻¹ = precision = L Lᵀ,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+    q(θ) = N(θ | μ, Σ),  Σ⁻¹ = precision = L Lᵀ,  prior p(θ) = Πᵢ N(θᵢ | μ₀ᵢ, 1/λᵢ)
 
 FullVON learns it. D weights need D² numbers, so it is for small networks.
 """
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from vadam.gaussian import named
 from vadam.gaussian.mean_field import MeanFieldGaussian
-from vadam.gaussian.named import PriorPrecision, Weights
+from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -39,6 +39,7 @@ class FullGaussian:
     _: KW_ONLY
     point: Weights = field(default_factory=dict)
     prior_precision: PriorPrecision | None = None
+    prior_mean: PriorMean | None = None
 
     def __post_init__(self) -> None:
         shapes = {name: torch.Size(shape) for name, shape in self.shapes.items()}
@@ -49,9 +50,9 @@ class FullGaussian:
                 f"the shapes hold {D} weights, so mean must be [{D}] and precision [{D}, {D}], not {found}"
             )
         named.check_points(self.point, shapes)
-        named.check_prior(self.prior_precision, shapes)
+        named.check_prior(self.prior_precision, self.prior_mean, shapes)
         own = {"mean": self.mean.detach().clone(), "precision": self.precision.detach().clone(), "shapes": shapes}
-        own |= {"point": named.copied(self.point), "prior_precision": named.copied(self.prior_precision)}
+        own |= {name: named.copied(getattr(self, name)) for name in ("point", "prior_precision", "prior_mean")}
         for name, value in own.items():
             object.__setattr__(self, name, value)
         if bool(torch.linalg.cholesky_ex(self.precision).info):
@@ -62,7 +63,8 @@ class FullGaussian:
         """A mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
         mean, precision = post.flat()
         shapes = named.shapes_of(post.mean)
-        return cls(mean, precision.diag(), shapes, point=post.point, prior_precision=post.prior_precision)
+        prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
+        return cls(mean, precision.diag(), shapes, point=post.point, **prior)
 
     @cached_property
     def _cholesky(self) -> Tensor:
@@ -111,9 +113,10 @@ class FullGaussian:
     def kl(self) -> Tensor:
         """KL(q‖p) to the prior, in closed form."""
         lam = named.proper(self.prior_precision)
-        zeros = self._named(torch.zeros_like(self.mean))
-        prior = {name: torch.ones_like(zero) * lam[name] for name, zero in zeros.items()}
-        return self.kl_to(FullGaussian.of(MeanFieldGaussian(zeros, prior)))
+        zeros, mu0 = self._named(torch.zeros_like(self.mean)), self.prior_mean or {}
+        mean = {name: zero + mu0.get(name, 0.0) for name, zero in zeros.items()}
+        precision = {name: torch.ones_like(zero) * lam[name] for name, zero in zeros.items()}
+        return self.kl_to(FullGaussian.of(MeanFieldGaussian(mean, precision)))
 
     def kl_to(self, other: FullGaussian) -> Tensor:
         """½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P] to the other N(m, P⁻¹)."""
@@ -138,14 +141,15 @@ class FullGaussian:
     def marginals(self) -> MeanFieldGaussian:
         """Each weight by itself: the variances stay, the correlations go."""
         mean, precision = self._named(self.mean), self._named(1 / self.variance)
-        return MeanFieldGaussian(mean, precision, point=self.point, prior_precision=self.prior_precision)
+        prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
+        return MeanFieldGaussian(mean, precision, point=self.point, **prior)  # type: ignore[arg-type]
 
     def to(self, *args: Any, **kwargs: Any) -> FullGaussian:
         """The same on another device or in another dtype; the arguments are those of ``Tensor.to``."""
-        point = named.moved(self.point, *args, **kwargs)
-        prior = named.moved(self.prior_precision, *args, **kwargs)
+        names = ("point", "prior_precision", "prior_mean")
+        moved = {name: named.moved(getattr(self, name), *args, **kwargs) for name in names}
         mean, precision = self.mean.to(*args, **kwargs), self.precision.to(*args, **kwargs)
-        return FullGaussian(mean, precision, self.shapes, point=point, prior_precision=prior)
+        return FullGaussian(mean, precision, self.shapes, **moved)
 
     def _named(self, flat: Tensor) -> Weights:
         parts = flat.split([shape.numel() for shape in self.shapes.values()], dim=-1)

@@ -1,6 +1,6 @@
 """A Gaussian for every weight, independent of the others.
 
-    q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision,  prior p(θ) = Πᵢ N(θᵢ | 0, 1/λᵢ)
+    q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision,  prior p(θ) = Πᵢ N(θᵢ | μ₀ᵢ, 1/λᵢ)
 
 Every optimizer but FullVON learns one of these.
 """
@@ -8,23 +8,30 @@ Every optimizer but FullVON learns one of these.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from vadam.gaussian import named
-from vadam.gaussian.named import PriorPrecision, Weights
+from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
+from vadam.gaussian.summary import Shares, Summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanFieldGaussian:
-    """μ, σ⁻² and λ by parameter name; ``point`` holds weights known exactly, ``prior_precision=None`` means no prior.
+    """Hold means, precisions and the prior by parameter name, as a snapshot: training that goes on does not change it.
 
-    λ is a number or a tensor that broadcasts to the weights. The tensors are copied: a posterior does not change when
-    training goes on.
+    Args:
+        mean: the means μ.
+        precision: the precisions σ⁻².
+        point: weights that are known exactly.
+        prior_precision: the prior's precisions λ, numbers or tensors that broadcast to the weights; None for no prior.
+        prior_mean: the prior's means μ₀, likewise; None for zero.
+        pruned: masks that are True where a weight is pruned: it is exactly zero and no longer sampled.
+        shares: what part of the precision is the prior's and the start's, for ``summary()``; optimizers fill it in.
 
     >>> post = MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.tensor([4.0, 4.0])}, prior_precision={"w": 1.0})
     >>> post.stddev["w"]
@@ -40,96 +47,199 @@ class MeanFieldGaussian:
     _: KW_ONLY
     point: Weights = field(default_factory=dict)
     prior_precision: PriorPrecision | None = None
+    prior_mean: PriorMean | None = None
+    pruned: Weights = field(default_factory=dict)
+    shares: dict[str, Shares] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        named.check_shapes("precision", self.precision, named.shapes_of(self.mean))
+        shapes = named.shapes_of(self.mean)
+        named.check_shapes("precision", self.precision, shapes)
         named.check_points(self.point, self.mean)
-        named.check_prior(self.prior_precision, named.shapes_of(self.mean))
+        named.check_prior(self.prior_precision, self.prior_mean, shapes)
+        named.check_pruned(self.pruned, shapes)
         for name, value in self.precision.items():
             wrong = value[~((value > 0) & value.isfinite())]
             if len(wrong):
                 raise ValueError(
                     f"the precision of {name!r} must be positive and finite, but one is {wrong[0].item()!r}"
                 )
-        for name in ("mean", "precision", "point", "prior_precision"):
+        for name in ("mean", "precision", "point", "prior_precision", "prior_mean", "pruned"):
             object.__setattr__(self, name, named.copied(getattr(self, name)))
+        for name, mask in self.pruned.items():
+            self.mean[name][mask] = 0
 
     @property
     def variance(self) -> Weights:
+        """Return the variances σ² by name."""
         return {name: 1 / value for name, value in self.precision.items()}
 
     @property
     def stddev(self) -> Weights:
+        """Return the standard deviations σ by name."""
         return {name: value.rsqrt() for name, value in self.precision.items()}
 
     @property
     def num_weights(self) -> int:
-        """How many weights are sampled."""
-        return sum(value.numel() for value in self.mean.values())
+        """Return the number of sampled weights."""
+        pruned = sum(int(mask.sum()) for mask in self.pruned.values())
+        return sum(value.numel() for value in self.mean.values()) - pruned
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
-        """θ = μ + σ∘ε; with ``n``, n draws stacked along a new first axis. Point weights are expanded, not copied."""
+        """Return a draw θ = μ + σ∘ε; with ``n``, n draws stacked along a new first axis. Points are expanded, not copied."""
         lead = named.leading(n)
         draws = {}
         for name, mu in self.mean.items():
             sigma = named.wide(self.precision[name]).rsqrt()
             epsilon = named.standard_normal((*lead, *mu.shape), like=sigma, generator=generator)
             draws[name] = epsilon.mul_(sigma).add_(mu).to(mu.dtype)
+            if name in self.pruned:
+                draws[name].masked_fill_(self.pruned[name], 0)
         return named.with_points(draws, self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
-        """log q(θ), one number for each of the stacked draws."""
+        """Return log q(θ), one number for each of the stacked draws."""
         theta = named.flattened(sample, named.shapes_of(self.mean), self.point)
 
         def log_density(name: str) -> Tensor:
             mu, precision = named.wide(self.mean[name]).flatten(), named.wide(self.precision[name]).flatten()
-            return 0.5 * (precision.log() - math.log(2 * math.pi) - precision * (theta[name] - mu) ** 2).sum(-1)
+            terms = 0.5 * (precision.log() - math.log(2 * math.pi) - precision * (theta[name] - mu) ** 2)
+            return (terms if name not in self.pruned else terms.masked_fill(self.pruned[name].flatten(), 0)).sum(-1)
 
         return named.total(log_density(name) for name in self.mean)
 
     def entropy(self) -> Tensor:
-        """Σᵢ ½ log(2πe σᵢ²)."""
+        """Return the entropy Σᵢ ½ log(2πe σᵢ²) in nats."""
+        constant = 1 + math.log(2 * math.pi)
         return named.total(
-            0.5 * (1 + math.log(2 * math.pi) - named.wide(p).log()).sum() for p in self.precision.values()
+            0.5 * self._kept(name, constant - named.wide(p).log()).sum() for name, p in self.precision.items()
         )
 
     def kl(self) -> Tensor:
-        """KL(q‖p) to the prior, in closed form."""
-        lam = named.proper(self.prior_precision)
-        return named.total(_kl(mu, self.precision[name], 0.0, lam[name]) for name, mu in self.mean.items())
+        """Return KL(q‖p) to the prior in nats, in closed form."""
+        lam, mu0 = named.proper(self.prior_precision), self.prior_mean or {}
+        return named.total(self._kl(name, mu0.get(name, 0.0), lam[name]) for name in self.mean)
 
     def kl_to(self, other: MeanFieldGaussian) -> Tensor:
-        """KL(q‖other), in closed form."""
+        """Return KL(q‖other) in nats, in closed form."""
+        self._check_comparable(other)
+        return named.total(self._kl(name, other.mean[name], other.precision[name]) for name in self.mean)
+
+    def symmetric_kl(self, other: MeanFieldGaussian) -> Tensor:
+        """Return (KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
+        return (self.kl_to(other) + other.kl_to(self)) / 2
+
+    def distance(self, other: MeanFieldGaussian) -> Tensor:
+        """Return the Wasserstein distance √Σᵢ ((μᵢ − μ'ᵢ)² + (σᵢ − σ'ᵢ)²), a metric between Gaussians."""
+        self._check_comparable(other)
+
+        def squared(name: str) -> Tensor:
+            between = named.wide(self.mean[name]) - named.wide(other.mean[name])
+            spread = named.wide(self.precision[name]).rsqrt() - named.wide(other.precision[name]).rsqrt()
+            return self._kept(name, between**2 + spread**2).sum()
+
+        return named.total(squared(name) for name in self.mean).sqrt()
+
+    def snr(self) -> Weights:
+        """Return the signal-to-noise ratios |μ|/σ by name: how sure the posterior is that a weight is not zero."""
+        return {name: mu.abs() * self.precision[name].sqrt().to(mu.dtype) for name, mu in self.mean.items()}
+
+    def prune(self, fraction: float, *, by: str = "snr") -> tuple[Weights, MeanFieldGaussian]:
+        """Set the given fraction of the sampled weights to zero, those with the lowest score over all tensors together.
+
+        ``by``: "snr" for |μ|/σ, "magnitude" for |μ|. Return masks that are 1 where a weight is kept, as
+        ``torch.nn.utils.prune.custom_from_mask`` takes them, and the pruned posterior.
+        """
+        if not 0 <= fraction < 1:
+            raise ValueError(f"fraction must be in [0, 1), got {fraction!r}")
+        if by not in ("snr", "magnitude"):
+            raise ValueError(f"by must be 'snr' or 'magnitude', got {by!r}")
+        scores = self.snr() if by == "snr" else {name: mu.abs() for name, mu in self.mean.items()}
+        flat = torch.cat([named.wide(score).flatten().cpu() for score in scores.values()])
+        pruned = torch.zeros(len(flat), dtype=torch.bool)
+        pruned[flat.argsort(stable=True)[: round(fraction * len(flat))]] = True
+        parts = zip(scores.items(), pruned.split([score.numel() for score in scores.values()]), strict=True)
+        masks = {name: part.view(score.shape).to(score.device) for (name, score), part in parts}
+        return {name: (~mask).to(scores[name].dtype) for name, mask in masks.items()}, replace(self, pruned=masks)
+
+    def tempered(self, temperature: float) -> MeanFieldGaussian:
+        """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
+        return replace(self, precision={name: value / temperature for name, value in self.precision.items()})
+
+    @staticmethod
+    def merge(posteriors: Sequence[MeanFieldGaussian]) -> MeanFieldGaussian:
+        """Return the posterior of all data, given posteriors of parts of the data that share one prior.
+
+        The precisions add up, with the prior counted once: P = Σₖ Pₖ − (K − 1) λ and P μ = Σₖ Pₖ μₖ − (K − 1) λ μ₀. Point weights
+        are averaged.
+        """
+        return _merged(list(posteriors))
+
+    def summary(self) -> Summary:
+        """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
+        return Summary.of(self.mean, self.precision, self.shares)
+
+    def flat(self) -> tuple[Tensor, Tensor]:
+        """Return the means and the precisions as two vectors, in the order of the names."""
+        return _flat(self.mean), _flat(self.precision)
+
+    def to(self, *args: Any, **kwargs: Any) -> MeanFieldGaussian:
+        """Return a copy on another device or in another dtype; the arguments are those of ``Tensor.to``."""
+        fields = ("mean", "precision", "point", "prior_precision", "prior_mean")
+        moved = {name: named.moved(getattr(self, name), *args, **kwargs) for name in fields}
+        pruned = {name: mask.to(moved["mean"][name].device) for name, mask in self.pruned.items()}
+        return replace(self, **moved, pruned=pruned)
+
+    def _check_comparable(self, other: MeanFieldGaussian) -> None:
         if not isinstance(other, MeanFieldGaussian):
             raise TypeError(
                 f"a MeanFieldGaussian compares with another, not with {type(other).__name__}; see FullGaussian.of"
             )
         named.check_shapes("other", other.mean, named.shapes_of(self.mean))
-        return named.total(_kl(mu, self.precision[n], other.mean[n], other.precision[n]) for n, mu in self.mean.items())
 
-    def symmetric_kl(self, other: MeanFieldGaussian) -> Tensor:
-        """(KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
-        return (self.kl_to(other) + other.kl_to(self)) / 2
+    def _kept(self, name: str, terms: Tensor) -> Tensor:
+        """Return terms of a sum over weights, zero where a weight is pruned."""
+        mask = self.pruned.get(name)
+        return terms if mask is None else terms.masked_fill(mask, 0)
 
-    def flat(self) -> tuple[Tensor, Tensor]:
-        """μ and σ⁻² as two vectors, the weights in the order of the names."""
-        return _flat(self.mean), _flat(self.precision)
-
-    def to(self, *args: Any, **kwargs: Any) -> MeanFieldGaussian:
-        """The same on another device or in another dtype; the arguments are those of ``Tensor.to``."""
-        fields = (self.mean, self.precision, self.point, self.prior_precision)
-        mean, precision, point, prior = (named.moved(values, *args, **kwargs) for values in fields)
-        return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior)
+    def _kl(self, name: str, mean: Tensor | float, precision: Tensor | float) -> Tensor:
+        """Return ½ Σᵢ (log r − 1 + 1/r + p (μ − m)²) to N(m, 1/p) over one tensor, r = own precision/p."""
+        mu, own = named.wide(self.mean[name]), named.wide(self.precision[name])
+        p = torch.as_tensor(precision, dtype=own.dtype, device=own.device)
+        terms = own.log() - p.log() - 1 + p / own + p * (mu - mean) ** 2
+        return 0.5 * self._kept(name, terms).sum()
 
     def __repr__(self) -> str:
         return f"MeanFieldGaussian({self.num_weights:,} weights in {len(self.mean)} tensors)"
 
 
-def _kl(mu: Tensor, precision: Tensor, other_mu: Tensor | float, other_precision: Tensor | float) -> Tensor:
-    """½ Σᵢ (log r − 1 + 1/r + p (μ − m)²) from N(μ, 1/precision) to N(m, 1/p), r = precision/p."""
-    mu, precision = named.wide(mu), named.wide(precision)
-    p = torch.as_tensor(other_precision, dtype=precision.dtype, device=precision.device)
-    return 0.5 * (precision.log() - p.log() - 1 + p / precision + p * (mu - other_mu) ** 2).sum()
+def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
+    if not posteriors:
+        raise ValueError("merge() needs at least one posterior")
+    first, K = posteriors[0], len(posteriors)
+    for other in posteriors[1:]:
+        first._check_comparable(other)
+        named.check_names("a posterior's points", other.point, first.point)
+    lam = named.common_prior([post.prior_precision for post in posteriors], "prior_precision")
+    mu0 = named.common_prior([post.prior_mean for post in posteriors], "prior_mean")
+    if lam is None:
+        raise ValueError(
+            "merge() counts the prior once, but these posteriors have none: build them with prior_precision"
+        )
+    mean, precision = {}, {}
+    for name, mu in first.mean.items():
+        prior, prior_mean = lam[name], 0.0 if mu0 is None else mu0[name]
+        total = torch.stack([named.wide(post.precision[name]) for post in posteriors]).sum(0) - (K - 1) * prior
+        if not bool((total > 0).all()):
+            raise ValueError(
+                f"merge(): parts of {name!r} are so much wider than the prior that the merged precision is not positive"
+            )
+        pulls = [named.wide(post.precision[name]) * named.wide(post.mean[name]) for post in posteriors]
+        pull = torch.stack(pulls).sum(0) - (K - 1) * prior * prior_mean
+        mean[name], precision[name] = (pull / total).to(mu.dtype), total.to(first.precision[name].dtype)
+    point = {name: torch.stack([post.point[name] for post in posteriors]).mean(0) for name in first.point}
+    return MeanFieldGaussian(mean, precision, point=point, prior_precision=lam, prior_mean=mu0)
 
 
 def _flat(weights: Weights) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 Weights = dict[str, Tensor]
 Shapes = Mapping[str, torch.Size]
 PriorPrecision = dict[str, float | Tensor]
+PriorMean = dict[str, float | Tensor]
 
 
 def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
@@ -53,21 +54,48 @@ def check_points(point: Mapping[str, Tensor], sampled: Iterable[str]) -> None:
         raise ValueError(f"{both[0]!r} is both sampled and a point: a weight is one or the other")
 
 
-def check_prior(prior_precision: object, shapes: Shapes) -> None:
-    if prior_precision is None:
-        return
-    if not isinstance(prior_precision, Mapping):
-        raise TypeError(
-            f"prior_precision={prior_precision!r} must be a dict from names to λ: dict.fromkeys(mean, λ), or None"
-        )
-    check_names("prior_precision", prior_precision, shapes)
-    for name, value in prior_precision.items():
-        lam = torch.as_tensor(value)
-        if not bool(((lam >= 0) & lam.isfinite()).all()):
-            raise ValueError(f"the prior precision of {name!r} must be finite and at least 0, not {value!r}")
-        last_axes = zip(reversed(lam.shape), reversed(shapes[name]), strict=False)
-        if lam.dim() > len(shapes[name]) or any(size not in (1, full) for size, full in last_axes):
-            raise ValueError(f"the prior precision of {name!r}, {list(lam.shape)}, does not fit {list(shapes[name])}")
+def check_prior(prior_precision: object, prior_mean: object, shapes: Shapes) -> None:
+    """Raise unless the prior's precisions and means are dicts of finite numbers or tensors that broadcast to the weights."""
+    for field, values in (("prior_precision", prior_precision), ("prior_mean", prior_mean)):
+        if values is None:
+            continue
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"{field}={values!r} must be a dict from names to numbers: dict.fromkeys(mean, 1.0), or None"
+            )
+        check_names(field, values, shapes)
+        what = field.replace("_", " ")
+        for name, value in values.items():
+            number = torch.as_tensor(value)
+            if not bool(number.isfinite().all()) or (values is prior_precision and not bool((number >= 0).all())):
+                least = " and at least 0" if values is prior_precision else ""
+                raise ValueError(f"the {what} of {name!r} must be finite{least}, not {value!r}")
+            last_axes = zip(reversed(number.shape), reversed(shapes[name]), strict=False)
+            if number.dim() > len(shapes[name]) or any(size not in (1, full) for size, full in last_axes):
+                raise ValueError(f"the {what} of {name!r}, {list(number.shape)}, does not fit {list(shapes[name])}")
+
+
+def check_pruned(pruned: Mapping[str, Tensor], shapes: Shapes) -> None:
+    """Raise unless the masks are boolean tensors in the shapes of their weights."""
+    for name, mask in pruned.items():
+        if name not in shapes or mask.dtype is not torch.bool or mask.shape != shapes[name]:
+            raise ValueError(
+                f"the mask of pruned weights {name!r} must be boolean and have the shape of a sampled parameter"
+            )
+
+
+def common_prior(priors: Iterable[Any], field: str) -> Any:
+    """Return the prior that posteriors share; raise if they differ."""
+    first, *others = priors
+    for other in others:
+        same = (first is None) == (other is None)
+        if same and first is not None:
+            same = first.keys() == other.keys() and all(
+                bool(torch.as_tensor(first[name]).eq(torch.as_tensor(other[name])).all()) for name in first
+            )
+        if not same:
+            raise ValueError(f"merge() takes posteriors of one prior, but their {field} differs")
+    return first
 
 
 def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:

@@ -134,11 +134,7 @@ class PosteriorCallback(Callback):
         self._losses = []
         post = opt.posterior(pl_module)
         values = {"posterior_std": torch.cat([std.flatten() for std in post.stddev.values()]).mean()}
-        sizes = {
-            group["num_data"] * group.get("augmentation", 1.0)
-            for group in opt.param_groups
-            if not group["deterministic"]
-        }
+        sizes = {group["num_data"] * group["data_weight"] for group in opt.param_groups if not group["deterministic"]}
         if post.prior_precision is not None and losses and len(sizes) == 1:
             expected_nll, kl, N = torch.stack(losses).mean(), post.kl(), sizes.pop()
             values |= {"kl": kl, "elbo": -N * expected_nll - kl, "nelbo_per_datum": expected_nll + kl / N}

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim import checks, nonfinite
+from vadam.optim import checks, nonfinite, prior
 from vadam.optim.attach import Attachment, in_backward
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of
 from vadam.optim.estimate import Estimate, gradients, mean_of_losses
@@ -25,6 +25,7 @@ from vadam.optim.nonfinite import Check, PendingCheck
 from vadam.optim.rule_optimizer import Group, RuleOptimizer
 from vadam.optim.sample import Grads, Owner, Sample, WeightState
 from vadam.optim.snapshot import mean_field, names
+from vadam.rules import arguments
 from vadam.rules.binding import scope
 
 Closure = Callable[[], Any]
@@ -61,11 +62,13 @@ class VariationalOptimizer(RuleOptimizer):
         store_mean: bool = True,
         **unknown: Any,
     ) -> None:
+        declared = arguments.defaults(self.rule.ARGUMENTS)
+        given = {name: unknown.pop(name) for name in [*unknown] if name in declared}
         checks.common(type(self).__name__, samples, antithetic, generator, nonfinite, backend, unknown)
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
         self.backend, self.store_mean = backend, store_mean
         self._start_afresh()
-        super().__init__(params, {"deterministic": False, **defaults})
+        super().__init__(params, {"deterministic": False, **declared, **defaults, **given})
 
     def _start_afresh(self) -> None:
         """Set up what is neither an argument nor in the state: no sample, no attached model, no step under way."""
@@ -405,6 +408,7 @@ class VariationalOptimizer(RuleOptimizer):
         with Uninterrupted():
             draw = None if last is None else last.draw
             self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
+            prior.learn(self)
 
     def _refuse_missing(self, g: Grads, h: Grads) -> None:
         if self.supports_deterministic or scope(self.rule) == "model":
@@ -467,7 +471,8 @@ class VariationalOptimizer(RuleOptimizer):
 
     def _is_checkpoint_probe(self, grads: Grads) -> bool:
         """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
-        asked = not self.state and all(group["lr"] == 0 for group in self.param_groups)
+        is_fresh = not any(set(state) - {*prior.FIELDS} for state in self.state.values())
+        asked = is_fresh and all(group["lr"] == 0 for group in self.param_groups)
         if asked and not any(bool(g.any()) for g in grads.values()):
             self._buckets()
             return True

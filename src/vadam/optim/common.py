@@ -1,4 +1,4 @@
-"""Arguments that every optimizer of the family takes, once for all of its groups."""
+"""Arguments that the optimizers of the family share: of the data and the prior, which groups may set, and of the whole optimizer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,16 @@ from typing import TypedDict
 
 import torch
 
+from vadam.gaussian import MeanFieldGaussian
+
 
 class Common(TypedDict, total=False):
     """See ``vadam.Vadam`` for what they mean."""
 
+    data_weight: float
+    temperature: float
+    prior: float | str | MeanFieldGaussian
+    learn_prior_every: int
     samples: int
     antithetic: bool
     generator: torch.Generator | None

@@ -16,7 +16,7 @@ from vadam.optim.common import Common
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Grads, Owner, Sample
 from vadam.optim.second_order import SecondOrder
-from vadam.optim.snapshot import mean_of, names
+from vadam.optim.snapshot import mean_of, names, prior_of
 
 
 class FullVON(SecondOrder):
@@ -32,7 +32,7 @@ class FullVON(SecondOrder):
         μ ← μ − α (S₊ + λ/N I)⁻¹ (ĝ + λ/N μ)
 
     The closure returns the loss and does not call ``backward()``. The state has D² numbers: more than ``limit`` weights are
-    refused. All groups share ``lr``, ``beta`` and ``num_data``; the prior precision may differ. The other arguments are those of
+    refused. All groups share ``lr``, ``beta`` and what is said of the data; the prior may differ. The other arguments are those of
     :class:`vadam.Vadam`.
     """
 
@@ -81,7 +81,7 @@ class FullVON(SecondOrder):
 
     def _check(self, group: Group) -> None:
         super()._check(group)
-        for shared in ("lr", "beta", "num_data"):
+        for shared in ("lr", "beta", "num_data", "data_weight", "temperature"):
             if self.param_groups and group[shared] != self.param_groups[0][shared]:
                 raise ValueError(
                     f"{shared} must be the same in all groups of FullVON, got {group[shared]!r} in another"
@@ -132,11 +132,13 @@ class FullVON(SecondOrder):
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
         """Return a snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
         name, bucket = names(self, model), self._bucket()
+        prior_precision, prior_mean = prior_of(self, name)
         mean = torch.cat([mean_of(self, p).flatten() for p in bucket.params])
         return FullGaussian(
             mean,
             self._backend.precision(bucket),
             {name[p]: p.shape for p in bucket.params},
             point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in set(bucket.params)},
-            prior_precision={name[p]: g["prior_precision"] for g, p in self._grouped() if p in set(bucket.params)},
+            prior_precision=prior_precision,
+            prior_mean=prior_mean,
         )

@@ -28,7 +28,6 @@ class NewtonOptimizer(VariationalOptimizer):
         init_precision: float | None = None,
         momentum: float = 0.0,
         damping: float = 0.0,
-        augmentation: float = 1.0,
         tau: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
@@ -40,7 +39,6 @@ class NewtonOptimizer(VariationalOptimizer):
             "init_precision": init_precision,
             "momentum": momentum,
             "damping": damping,
-            "augmentation": augmentation,
             "tau": tau,
         }
         super().__init__(params, defaults, **common)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch.optim import Optimizer
 
-from vadam.optim import checks
+from vadam.optim import checks, prior
 from vadam.rules.binding import RuleArgs, scalar_fields, scope
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class Resumable(Optimizer):
         _weights: WeightState
 
         def _check(self, group: dict[str, Any]) -> None: ...
-        def _rule_and_args(self, group: dict[str, Any]) -> tuple[ModuleType, RuleArgs]: ...
+        def _rule_and_numbers(self, group: dict[str, Any]) -> tuple[ModuleType, RuleArgs]: ...
         def _start_afresh(self) -> None: ...
         def _reset_step(self) -> None: ...
         def _heal(self) -> None: ...
@@ -39,6 +39,7 @@ class Resumable(Optimizer):
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; its arguments are checked like the constructor's."""
+        given = None
         if isinstance(param_group, dict):
             unknown = set(param_group) - set(self.defaults) - {"params", "param_names", "initial_lr"}
             if unknown:
@@ -48,6 +49,7 @@ class Resumable(Optimizer):
                 )
             group = {**self.defaults, **{k: v for k, v in param_group.items() if k != "params"}}
             checks.deterministic(group)
+            given = group.get("prior")
             self._check(group)
             param_group.update(group)
         super().add_param_group(param_group)
@@ -57,6 +59,11 @@ class Resumable(Optimizer):
                 raise ValueError(
                     f"a parameter of dtype {p.dtype} cannot be given a Gaussian posterior: only real floating-point can"
                 )
+        try:
+            prior.place(self, self.param_groups[-1], given)  # type: ignore[arg-type]
+        except ValueError:
+            self.param_groups.pop()
+            raise
 
     def state_dict(self) -> dict[str, Any]:
         """Return torch's state_dict with the random state. The parameters are left holding the mean."""
@@ -104,7 +111,7 @@ class Resumable(Optimizer):
         """Undo torch's cast of the state to the dtype of half-precision parameters; scalars are numbers of the host."""
         indices = chain.from_iterable(group["params"] for group in saved["param_groups"])
         for group in self.param_groups:
-            rule, _ = self._rule_and_args(group)
+            rule, _ = self._rule_and_numbers(group)
             for p in group["params"]:
                 values = saved["state"].get(next(indices), {})
                 for name, value in values.items():
@@ -121,10 +128,11 @@ class Resumable(Optimizer):
         if len(groups) != len(self.param_groups):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
-            rule, _ = self._rule_and_args({**self.defaults, **ours, **theirs})
+            rule, _ = self._rule_and_numbers({**self.defaults, **ours, **theirs})
             wanted = set(rule.State._fields[1:])
             for index, p in zip(theirs["params"], ours["params"], strict=False):
                 saved = state_dict["state"].get(index, {})
+                learned = set(saved) - {*prior.FIELDS}
                 for name, value in saved.items():
                     of_weights = isinstance(value, torch.Tensor) and value.dim() and scope(rule) == "weight"
                     if of_weights and value.shape != p.shape:
@@ -132,9 +140,9 @@ class Resumable(Optimizer):
                             f"this checkpoint is of another model: {name!r} of a parameter of shape {tuple(p.shape)} has shape "
                             f"{tuple(value.shape)}"
                         )
-                if saved and not wanted <= set(saved):
+                if learned and not wanted <= learned:
                     raise ValueError(
-                        f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(saved)}, not {sorted(wanted)}"
+                        f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(learned)}, not {sorted(wanted)}"
                     )
 
     def _to_mean(self, subject: str) -> None:

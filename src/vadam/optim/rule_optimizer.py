@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vadam import backends, rules
 from vadam.backends.bucket import Bucket, args_of, make_buckets, storage_dtype
+from vadam.optim import prior
 from vadam.optim.estimate import Norms
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Grads
@@ -35,13 +36,23 @@ class RuleOptimizer(Resumable):
 
     def _check(self, group: Group) -> None:
         """Refuse a parameter group with wrong arguments; fill in those that default to others."""
+        kept = prior.check(group) if "prior" in group else None
+        if isinstance(kept, str):
+            group["prior"] = 0.0
         arguments.check(self.rule.ARGUMENTS, group)
+        if kept is not None:
+            group["prior"] = kept
 
     def _rule_and_args(self, group: Group) -> tuple[ModuleType, RuleArgs]:
         """Return the rule of a group and its arguments: numbers, or lists with a tensor for each parameter of the group."""
+        rule, numbers = self._rule_and_numbers(group)
+        return rule, prior.per_weight(numbers, group, self.state)
+
+    def _rule_and_numbers(self, group: Group) -> tuple[ModuleType, RuleArgs]:
+        """Return the rule of a group and those of its arguments that are numbers."""
         if group["deterministic"] and not self.supports_deterministic:
-            lam = group["prior_precision"]
-            adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": lam}
+            start = group["prior_precision"] / group["temperature"]
+            adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": start, "batch_size": None}
             return rules.vadam, rules.vadam.rule_args({**group, **adam})
         rule = self.rule_of(group)
         return rule, {**rule.rule_args(group), "sampling_precision": group.get("sampling_precision", 0.0)}
@@ -78,36 +89,33 @@ class RuleOptimizer(Resumable):
                 sees_model = True
             elif members:
                 own, own_args = [group["params"][i] for i in members], args_of(rule_args, members)
-                states = self._states_of(own, rule, own_args)
+                states = self._states_of(own, rule, group)
                 buckets += make_buckets(rule, own_args, own, states, sampled=not group["deterministic"])
         return buckets + self._model_bucket({*self._sampled()} if everything else wanted) if sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
         """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
-        found = [(p, *self._rule_and_args_of(p, group)) for group, p in self._grouped() if p in wanted]
-        found = [(p, rule, rule_args) for p, rule, rule_args in found if scope(rule) == "model"]
+        found = [(p, group, *self._rule_and_args_of(p, group)) for group, p in self._grouped() if p in wanted]
+        found = [row for row in found if scope(row[2]) == "model"]
         if not found:
             return []
-        first, rule, rule_args = found[0]
-        joint = {}
-        for name, value in rule_args.items():
-            values = [(p, other[name]) for p, _, other in found]
-            same = not isinstance(value, Tensor) and all(other == value for _, other in values)
-            joint[name] = value if same else torch.cat([(torch.zeros_like(p) + x).flatten() for p, x in values])
+        params, groups, (rule, *_), rule_args = (list(column) for column in zip(*found, strict=True))
+        first = params[0]
         if any(name not in self.state[first] for name in rule.State._fields[1:]):
+            numbers = [self._rule_and_numbers(group)[1] for group in groups]
             with torch.inference_mode(False):
-                mu = torch.cat([p.detach().flatten() for p, _, _ in found])
-                self.state[first].update(call(rule.init, mu, rule_args=joint)._asdict())
+                mu = torch.cat([p.detach().flatten() for p in params])
+                self.state[first].update(call(rule.init, mu, rule_args=_joint(params, numbers))._asdict())
             del self.state[first]["mu"]
-        return [Bucket(rule, joint, [p for p, _, _ in found], [self.state[p] for p, _, _ in found])]
+        return [Bucket(rule, _joint(params, rule_args), params, [self.state[p] for p in params])]
 
-    def _states_of(self, params: list[Tensor], rule: ModuleType, rule_args: RuleArgs) -> list[dict[str, Any]]:
-        """Return the rule's state of each parameter; make it at its first use."""
+    def _states_of(self, params: list[Tensor], rule: ModuleType, group: Group) -> list[dict[str, Any]]:
+        """Return the rule's state of each parameter of a group; make it at its first use."""
         states, fields = [self.state[p] for p in params], rule.State._fields[1:]
         for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
             with torch.inference_mode(False):  # the state outlives a posterior asked for in inference mode
                 mu = params[i].detach().to(storage_dtype(params[i])).clone()
-                fresh = call(rule.init, mu, rule_args=_of_one(rule_args, i))
+                fresh = call(rule.init, mu, rule_args=self._rule_and_numbers(group)[1])
             for name in fields:
                 states[i].setdefault(name, getattr(fresh, name))
         return states
@@ -134,6 +142,17 @@ class RuleOptimizer(Resumable):
                 if params[kind]:
                     found[kind].append((params[kind], part))
         return [Norms(vectors) for vectors in found]
+
+
+def _joint(params: list[Tensor], rule_args: list[RuleArgs]) -> RuleArgs:
+    """Return the arguments of all parameters together: an argument in which they differ becomes a vector."""
+    joint = {}
+    for name, value in rule_args[0].items():
+        values = [other[name] for other in rule_args]
+        same = not isinstance(value, Tensor) and all(other == value for other in values)
+        parts = zip(params, values, strict=True)
+        joint[name] = value if same else torch.cat([(torch.zeros_like(p) + x).flatten() for p, x in parts])
+    return joint
 
 
 def _of_one(rule_args: RuleArgs, i: int) -> RuleArgs:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
 from vadam.backends.shards import whole
-from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian import MeanFieldGaussian, Shares
+from vadam.optim import prior
 from vadam.optim.distributed import unwrapped
 
 if TYPE_CHECKING:
@@ -40,12 +41,49 @@ def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> Mea
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
     opt._settle()
     name = names(opt, model)
-    mean, precision, prior, point = {}, {}, {}, {}
+    point = {name[p]: mean_of(opt, p) for group, p in opt._grouped() if group["deterministic"] or not p.requires_grad}
+    mean, precision = {}, {}
+    for p in opt._sampled():
+        mean[name[p]], precision[name[p]] = mean_of(opt, p), whole(opt._precision(p)).clone()
+    prior_precision, prior_mean = prior_of(opt, name)
+    return MeanFieldGaussian(
+        mean,
+        precision,
+        point=point,
+        prior_precision=prior_precision,
+        prior_mean=prior_mean,
+        shares=_shares(opt, name, precision),
+    )
+
+
+def prior_of(opt: VariationalOptimizer, name: dict[Tensor, str]) -> tuple[Any, Any]:
+    """Return the prior's precisions and means of the sampled weights by name; None where there is no prior, or a mean of zero."""
+    sampled = set(opt._sampled())
+    found = {name[p]: prior.of(g, opt.state[p]) for g, p in opt._grouped() if p in sampled and "prior_precision" in g}
+    if not found:
+        return None, None
+    means = {key: mean for key, (mean, _) in found.items()}
+    is_zero = all(not isinstance(mean, Tensor) and mean == 0 for mean in means.values())
+    return {key: precision for key, (_, precision) in found.items()}, None if is_zero else means
+
+
+def _shares(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
+    """Return how much of each parameter's precision is the prior's and the start's, where the rule keeps an average s.
+
+    Where the rule does not keep the start apart, it is at most the smallest s of all weights: none has had less curvature since.
+    """
+    sampled = set(opt._sampled())
+    found: dict[str, Shares] = {}
+    kept = [opt.state[p]["s"] for p in sampled if "s" in opt.state[p] and "s0" not in opt.state[p] and p.numel()]
+    least = max(0.0, min([float(whole(s).min()) for s in kept], default=0.0))
     for group, p in opt._grouped():
-        if group["deterministic"] or not p.requires_grad:
-            point[name[p]] = mean_of(opt, p)
-        else:
-            mean[name[p]], precision[name[p]] = mean_of(opt, p), whole(opt._precision(p)).clone()
-            if "prior_precision" in group:
-                prior[name[p]] = group["prior_precision"]
-    return MeanFieldGaussian(mean, precision, point=point, prior_precision=prior or None)
+        state = opt.state[p]
+        if p not in sampled or "s" not in state or not p.numel():
+            continue
+        _, rule_args = opt._rule_and_numbers(group)
+        P = precision[name[p]]
+        lam = prior.of(group, state)[1] if "prior_precision" in group else 0.0
+        prior_part = rule_args.get("tau", 1.0) * lam / group["temperature"]
+        start = rule_args["N"] * float(state.get("s0", least))
+        found[name[p]] = Shares(float((prior_part / P).mean()), float((start / P).mean().clamp(max=1)))
+    return found

@@ -75,6 +75,7 @@ class Vadam(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
+        batch_size: int | None = None,
         tau: float = 1.0,
         sampling_precision: float = 0.0,
         **common: Unpack[Common],
@@ -85,6 +86,7 @@ class Vadam(VariationalOptimizer):
             "num_data": num_data,
             "prior_precision": prior_precision,
             "init_precision": init_precision,
+            "batch_size": batch_size,
             "tau": tau,
             "sampling_precision": sampling_precision,
         }

@@ -16,7 +16,7 @@ from vadam.optim.sample import Grads, Owner, Sample
 class VOGN(NewtonOptimizer):
     r"""Variational Online Gauss-Newton (paper §3.2), with natural momentum (§4) if asked for.
 
-    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``augmentation``),
+    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``data_weight``),
     λ (``prior_precision``), τ (``tau``)
 
     .. code-block:: text
@@ -28,7 +28,7 @@ class VOGN(NewtonOptimizer):
 
     Call ``opt.attach(model)`` once: its hooks record the squares during an ordinary backward pass of an ordinary mean loss. Then
     all three ways of use work as for :class:`vadam.Vadam`, whose arguments not listed here are also these. ``damping`` is added to
-    the denominator of the step. With data augmentation the examples are worth more than their number: ``augmentation`` ρ makes
+    the denominator of the step. With data augmentation the examples are worth more than their number: ``data_weight`` ρ makes
     the effective number of data ρN. Several backward passes in one sample count as micro-batches, their losses divided by their
     number.
     """

@@ -70,7 +70,6 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
         backtrack: float = 0.5,
         momentum: float = 0.0,
         damping: float = 0.0,
-        augmentation: float = 1.0,
         tau: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
@@ -88,7 +87,6 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
             init_precision=init_precision,
             momentum=momentum,
             damping=damping,
-            augmentation=augmentation,
             tau=tau,
             **common,
         )

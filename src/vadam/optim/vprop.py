@@ -37,6 +37,7 @@ class Vprop(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
+        batch_size: int | None = None,
         tau: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
@@ -46,6 +47,7 @@ class Vprop(VariationalOptimizer):
             "num_data": num_data,
             "prior_precision": prior_precision,
             "init_precision": init_precision,
+            "batch_size": batch_size,
             "tau": tau,
         }
         super().__init__(params, defaults, **common)

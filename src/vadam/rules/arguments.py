@@ -110,7 +110,12 @@ def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
     N = values["num_data"] * values["data_weight"] / values["temperature"]
     mean = values["prior"]
     lam = values["prior_precision"] / values["temperature"]
-    return {"N": N, "lam": lam, "mu0": 0.0 if isinstance(mean, str) else mean, "init_precision": values.get("init_precision")}
+    return {
+        "N": N,
+        "lam": lam,
+        "mu0": 0.0 if isinstance(mean, str) else mean,
+        "init_precision": values.get("init_precision"),
+    }
 
 
 def theorem1_weight(M: Any, N: Any) -> Any:
@@ -144,10 +149,13 @@ PRIOR = Argument(
     "prior",
     0.0,
     "(-inf, inf)",
-    "Mean of the prior: a number, \"init\" for the weights at construction, or an earlier posterior, whose mean and precision it takes.",
+    'Mean of the prior: a number, "init" for the weights at construction, or an earlier posterior, whose mean and precision it takes.',
 )
 LEARN_PRIOR_EVERY = Argument(
-    "learn_prior_every", 0, "[0, inf)", "Number of steps between empirical-Bayes updates of prior_precision; 0 keeps it."
+    "learn_prior_every",
+    0,
+    "[0, inf)",
+    "Number of steps between empirical-Bayes updates of prior_precision; 0 keeps it.",
 )
 DATA_AND_PRIOR = (NUM_DATA, DATA_WEIGHT, TEMPERATURE, PRIOR_PRECISION, PRIOR, LEARN_PRIOR_EVERY)
 BATCH_SIZE = Argument(

@@ -5,8 +5,9 @@
     s₊ = β₂ s + (1 − β₂) ĥ + ½ (1 − β₂)² (s − ĥ)² / (s + λ̃)
     μ ← μ − α clip((m/(1 − β₁ᵗ) + λ̃ (μ − μ₀)) / (s₊ + λ̃), ±ξ)
 
-ĥ is Price's estimate ĝ∘ε/σ. The last term of s₊ is the Riemannian correction: it keeps s₊ + λ̃ positive whatever ĥ is. The number s₀ ← β₂ s₀ is the part of s that is still the start. IVON's own
-names: s is ``hess``, λ̃ is ``weight_decay``, N is ``ess``, ξ is ``clip_radius``.
+ĥ is Price's estimate ĝ∘ε/σ. The last term of s₊ is the Riemannian correction: it keeps s₊ + λ̃ positive whatever ĥ is. The
+number s₀ ← β₂ s₀ is the part of s that is still the start. IVON's own names: s is ``hess``, λ̃ is ``weight_decay``, N is ``ess``,
+ξ is ``clip_radius``.
 """
 
 from collections.abc import Mapping

@@ -1,0 +1,114 @@
+"""What a posterior is made of: how much of its precision the prior, the start and the data have contributed, in numbers and words.
+
+σ⁻² = data + start + prior,  e.g. for Vadam  N s/w + N s₀ + λ
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from torch import Tensor
+
+ALL_START, ALL_PRIOR = 0.9, 0.99
+
+
+class Shares(NamedTuple):
+    """Mean over a tensor's weights of the part of the precision that is the prior's and of the part that is the start's."""
+
+    prior: float
+    start: float
+
+    @property
+    def data(self) -> float:
+        """Return the part that the data have contributed."""
+        return max(0.0, 1 - self.prior - self.start)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One parameter: its weights, typical sizes of mean and deviation, and the shares if they are known."""
+
+    name: str
+    weights: int
+    abs_mean: float
+    stddev: float
+    snr: float
+    shares: Shares | None
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Rows for the parameters, the shares over all weights, and advice; ``str(summary)`` is a table."""
+
+    rows: tuple[Row, ...]
+    shares: Shares | None
+    advice: tuple[str, ...]
+
+    @classmethod
+    def of(cls, mean: Mapping[str, Tensor], precision: Mapping[str, Tensor], shares: Mapping[str, Shares]) -> Summary:
+        """Return the summary of a mean-field Gaussian."""
+        rows = tuple(_row(name, mu, precision[name], shares.get(name)) for name, mu in mean.items() if mu.numel())
+        total = overall(shares, {row.name: row.weights for row in rows})
+        return cls(rows, total, tuple(advice(total)))
+
+    def __str__(self) -> str:
+        width = max([len("parameter"), *(len(row.name) for row in self.rows)])
+        head = f"{'parameter':<{width}}  {'weights':>10}  {'|mean|':>8}  {'std':>8}  {'SNR':>7}  {'prior':>6}  {'start':>6}  {'data':>6}"
+        lines = [head, *(_line(row, width) for row in self.rows)]
+        if self.shares is not None:
+            weights = sum(row.weights for row in self.rows)
+            lines.append(f"{'all':<{width}}  {weights:>10,}  {'':>8}  {'':>8}  {'':>7}  {_percentages(self.shares)}")
+        return "\n".join([*lines, *self.advice])
+
+    __repr__ = __str__
+
+
+def overall(shares: Mapping[str, Shares], weights: Mapping[str, int]) -> Shares | None:
+    """Return the shares over all weights together, None if they are not known."""
+    known = {name: count for name, count in weights.items() if name in shares}
+    total = sum(known.values())
+    if not total:
+        return None
+    parts = [(shares[name], count / total) for name, count in known.items()]
+    return Shares(sum(part.prior * w for part, w in parts), sum(part.start * w for part, w in parts))
+
+
+def advice(shares: Shares | None) -> list[str]:
+    """Return sentences about a posterior that says little about the data; none if there is nothing to say."""
+    if shares is None:
+        return []
+    if shares.start >= ALL_START:
+        return [
+            f"{shares.start:.0%} of the precision is the start (init_precision), which has not faded: train longer, or lower the "
+            f"decay rate of the curvature (betas[1] or beta)."
+        ]
+    if shares.prior >= ALL_PRIOR:
+        return [
+            f"{shares.prior:.1%} of the precision is the prior's: the data have hardly changed it. Give batch_size to Vadam or "
+            f"Vprop, use VOGN or IVON, raise data_weight, or check that num_data is the number of training examples."
+        ]
+    if shares.start >= 0.5:
+        return [
+            f"{shares.start:.0%} of the precision is still the start (init_precision): train longer or lower betas[1]."
+        ]
+    return []
+
+
+def _row(name: str, mu: Tensor, precision: Tensor, shares: Shares | None) -> Row:
+    sigma = precision.double().rsqrt()
+    size = mu.double().abs()
+    abs_mean, stddev, snr = (float(x.median()) for x in (size, sigma, size / sigma))
+    return Row(name, mu.numel(), abs_mean, stddev, snr, shares)
+
+
+def _line(row: Row, width: int) -> str:
+    numbers = f"{row.name:<{width}}  {row.weights:>10,}  {row.abs_mean:>8.2g}  {row.stddev:>8.2g}  {row.snr:>7.2g}"
+    return numbers if row.shares is None else f"{numbers}  {_percentages(row.shares)}"
+
+
+def _percentages(shares: Shares) -> str:
+    parts = (shares.prior, shares.start, shares.data)
+    return "  ".join("     –" if math.isnan(part) else f"{part:>6.1%}" for part in parts)

@@ -1,0 +1,159 @@
+"""The prior of a parameter group: numbers, or a mean and a precision for every weight.
+
+A group's ``prior`` is a number (the mean of all its weights), "init" (the weights at construction) or "posterior" (an earlier
+posterior, whose mean and precision become the prior's). Means and precisions per weight are kept in the optimizer's state, so that
+checkpoints hold them.
+
+Empirical Bayes (``learn_prior_every``): the bound depends on λ through E_q[log p(θ)] = ½ D log λ − ½ λ Σᵢ (σᵢ² + (μᵢ − μ₀)²) + const,
+which is largest at λ = D / Σᵢ (σᵢ² + (μᵢ − μ₀)²).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from vadam.backends.bucket import storage_dtype
+from vadam.backends.shards import is_sharded, whole
+from vadam.gaussian import MeanFieldGaussian
+from vadam.rules.arguments import PRIOR_PRECISION
+from vadam.rules.binding import RuleArgs
+
+if TYPE_CHECKING:
+    from vadam.optim.rule_optimizer import Group, RuleOptimizer
+
+MEAN, PRECISION = "prior_mean", "prior_precision"
+FIELDS = (MEAN, PRECISION)
+LEARNED_RANGE = (1e-10, 1e10)
+
+
+def check(group: Group) -> float | str:
+    """Refuse a wrong ``prior``, and arguments that contradict it; return what the group keeps: a number, "init" or "posterior"."""
+    given = group["prior"]
+    every = group["learn_prior_every"]
+    if every != int(every):
+        raise ValueError(f"learn_prior_every must be a whole number of steps, got {every!r}")
+    if isinstance(given, MeanFieldGaussian):
+        _check_posterior(group)
+        return "posterior"
+    if isinstance(given, str) and given not in ("init", "posterior"):
+        raise ValueError(f'prior must be a number, "init" or a MeanFieldGaussian, got {given!r}')
+    if not isinstance(given, (str, float, int)):
+        raise ValueError(
+            f'prior must be a number, "init" or a MeanFieldGaussian (opt.posterior(model)), got a {type(given).__name__}'
+        )
+    return given
+
+
+def _check_posterior(group: Group) -> None:
+    if group["prior_precision"] != PRIOR_PRECISION.default:
+        raise ValueError(
+            f"prior_precision={group['prior_precision']!r} contradicts a posterior as prior, which brings its own precisions: "
+            f"leave prior_precision out"
+        )
+    if group.get("init_precision") is not None:
+        raise ValueError(
+            f"init_precision={group['init_precision']!r} contradicts a posterior as prior: training starts at its precisions. "
+            f"Leave init_precision out"
+        )
+    if group["learn_prior_every"]:
+        raise ValueError(
+            f"learn_prior_every={group['learn_prior_every']!r} contradicts a posterior as prior: its precisions are known. "
+            f"Leave learn_prior_every out"
+        )
+
+
+def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
+    """Put the means and precisions of a new group's prior into the state."""
+    if group.get("prior") == "init":
+        for p in group["params"]:
+            opt.state[p][MEAN] = p.detach().to(storage_dtype(p), copy=True)
+    elif isinstance(given, MeanFieldGaussian):
+        for p, name in zip(group["params"], _names(opt, group, given), strict=True):
+            is_point = name in given.point
+            mean = given.point[name] if is_point else given.mean[name]
+            precision = torch.full_like(mean, group["prior_precision"]) if is_point else given.precision[name]
+            for field, value in ((MEAN, mean), (PRECISION, precision)):
+                if value.shape != p.shape:
+                    raise ValueError(
+                        f"prior: {name!r} has shape {tuple(value.shape)}, but the parameter has shape {tuple(p.shape)}"
+                    )
+                opt.state[p][field] = _laid_out_as(p, value)
+
+
+def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[str]:
+    """Return the posterior's name of each parameter: by the parameters' own names, otherwise by their order."""
+    if "param_names" in group:
+        names = list(group["param_names"])
+        missing = next((name for name in names if name not in post.mean and name not in post.point), None)
+        if missing is not None:
+            raise ValueError(f"prior: the posterior has no parameter {missing!r}, but {[*post.mean, *post.point]}")
+        return names
+    earlier = [other for other in opt.param_groups if other is not group]
+    first = sum(len(other["params"]) for other in earlier if other["deterministic"] == group["deterministic"])
+    names = [*(post.point if group["deterministic"] else post.mean)][first : first + len(group["params"])]
+    if len(names) < len(group["params"]):
+        raise ValueError(
+            f"prior: the posterior has {len(post.mean)} sampled parameters and {len(post.point)} points, which are too few for "
+            f"this optimizer's: pass model.named_parameters(), so that they are matched by name"
+        )
+    return names
+
+
+def _laid_out_as(p: Tensor, value: Tensor) -> Tensor:
+    """Return a copy on the device of a parameter, sharded as it is."""
+    copy = value.detach().to(p.device, storage_dtype(p), copy=True)
+    if not is_sharded(p):
+        return torch.empty_like(p, dtype=copy.dtype).copy_(copy)
+    from torch.distributed.tensor import DTensor, distribute_tensor  # slow to import
+
+    assert isinstance(p, DTensor)
+    return distribute_tensor(copy, p.device_mesh, p.placements)
+
+
+def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
+    """Return a rule's arguments with the prior's mean and precision as lists of tensors where they differ between weights."""
+    kind = group.get("prior", 0.0)
+    if not isinstance(kind, str):
+        return numbers
+    found = {**numbers, "mu0": [state[p][MEAN] for p in group["params"]]}
+    if kind == "posterior":
+        precisions = [state[p][PRECISION] for p in group["params"]]
+        T = group["temperature"]
+        found["lam"] = precisions if T == 1 else list(torch._foreach_div(precisions, T))
+    return found
+
+
+def of(group: Group, state: dict[str, Any]) -> tuple[float | Tensor, float | Tensor]:
+    """Return the mean and the precision of a parameter's prior, whole on every rank."""
+    return _whole(state.get(MEAN, group["prior"])), _whole(state.get(PRECISION, group["prior_precision"]))
+
+
+def _whole(x: Any) -> float | Tensor:
+    return whole(x).clone() if isinstance(x, Tensor) else x
+
+
+@torch.no_grad()
+def learn(opt: RuleOptimizer) -> None:
+    """Set ``prior_precision`` of the groups whose turn it is to λ = D / Σ (σ² + (μ − μ₀)²). Reads one number of each from the device."""
+    for group in opt.param_groups:
+        every = group.get("learn_prior_every", 0)
+        if not every or group["deterministic"]:
+            continue
+        group["steps_with_prior"] = group.get("steps_with_prior", 0) + 1
+        if group["steps_with_prior"] < every:
+            continue
+        group["steps_with_prior"] = 0
+        spread: Tensor | float = 0.0
+        count = 0
+        for p in group["params"]:
+            if p.requires_grad and opt.state.get(p):
+                mean, _ = of(group, opt.state[p])
+                mu = whole(p.detach()).to(storage_dtype(p))
+                spread = spread + (1 / whole(opt._precision(p)) + (mu - mean) ** 2).sum(dtype=torch.float64)
+                count += p.numel()
+        if count:
+            low, high = LEARNED_RANGE
+            group["prior_precision"] = min(max(count / float(spread), low), high)
