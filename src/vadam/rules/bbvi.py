@@ -19,7 +19,7 @@ from torch.nn.functional import softplus
 from vadam.rules import arguments
 from vadam.rules.arguments import BETAS, DATA_AND_PRIOR, EPS, LR, Argument
 from vadam.rules.binding import Curvature
-from vadam.rules.von import Scalar
+from vadam.rules.von import Scalar, pull
 
 CURVATURE = Curvature.REPARAMETERISED
 ARGUMENTS = (
@@ -75,7 +75,7 @@ def update(
     mu, rho, m_mu, s_mu, m_rho, s_rho, gamma1_t, gamma2_t = state
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t
     sigma = softplus(rho)
-    g_mu = g + lam / N * (mu - mu0)
+    g_mu = g + pull(mu, mu0, lam / N)
     g_sigma = (h + lam / N) * sigma - 1 / N / sigma
     g_rho = g_sigma * torch.sigmoid(rho)
 

@@ -14,7 +14,7 @@ from torch import Tensor
 from vadam.rules import arguments
 from vadam.rules.arguments import BETA, DATA_AND_PRIOR, INIT_PRECISION, LR
 from vadam.rules.binding import Curvature
-from vadam.rules.von import Scalar
+from vadam.rules.von import Scalar, pull
 
 SCOPE = "model"
 CURVATURE = Curvature.HESSIAN
@@ -51,5 +51,5 @@ def update(
 ) -> State:
     mu, S = state
     S = (1 - beta) * S + beta * H
-    mu = mu - alpha * torch.linalg.solve_ex(precision(State(mu, S), N=N, lam=lam) / N, g + lam / N * (mu - mu0))[0]
+    mu = mu - alpha * torch.linalg.solve_ex(precision(State(mu, S), N=N, lam=lam) / N, g + pull(mu, mu0, lam / N))[0]
     return State(mu, S)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import ARGUMENTS, CURVATURE, MOMENTUM_RULE, Scalar, ratio, rule_args
+from vadam.rules.von import ARGUMENTS, CURVATURE, MOMENTUM_RULE, Scalar, pull, ratio, rule_args
 
 __all__ = ["ARGUMENTS", "CURVATURE", "MOMENTUM_RULE", "State", "init", "precision", "rule_args", "update"]
 
@@ -48,6 +48,6 @@ def update(
 ) -> State:
     mu, u, s = state
     s = (1 - tau * beta) * s + beta * h
-    u = gamma * u - alpha * (g + tau * lam / N * (mu - mu0))
+    u = gamma * u - alpha * (g + pull(mu, mu0, tau * lam / N))
     mu = mu + ratio(u, s, tau * lam / N + damping)
     return State(mu, u, s)

@@ -24,7 +24,7 @@ from torch import Tensor
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BATCH_SIZE, BETAS, DATA_AND_PRIOR, INIT_PRECISION, LR, SAMPLING_PRECISION, TAU
-from vadam.rules.von import Scalar, ratio
+from vadam.rules.von import Scalar, pull, ratio
 
 ARGUMENTS = (LR, BETAS, *DATA_AND_PRIOR, INIT_PRECISION, BATCH_SIZE, TAU, SAMPLING_PRECISION)
 
@@ -68,7 +68,7 @@ def update(
     tau: Scalar = 1.0,
 ) -> State:
     mu, m, s, s0, gamma1_t, gamma2_t = state
-    m = gamma1 * m + (1 - gamma1) * (g + tau * lam / N * (mu - mu0))
+    m = gamma1 * m + (1 - gamma1) * (g + pull(mu, mu0, tau * lam / N))
     s = (1 - tau * (1 - gamma2)) * s + (1 - gamma2) * h
     s0 = (1 - tau * (1 - gamma2)) * s0
     gamma1_t, gamma2_t = gamma1 * gamma1_t, gamma2 * gamma2_t

@@ -47,6 +47,11 @@ def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
     return x * (d / TINY).clamp(max=1.0) / d.clamp(min=TINY)
 
 
+def pull(mu: Tensor, mu0: Scalar, strength: Scalar) -> Tensor:
+    """Return strength · (μ − μ₀), the gradient of the prior; a mean of zero costs nothing."""
+    return strength * (mu if isinstance(mu0, float | int) and mu0 == 0 else mu - mu0)
+
+
 class State(NamedTuple):
     mu: Tensor
     s: Tensor
@@ -75,7 +80,7 @@ def update(
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * ratio(g + tau * lam / N * (mu - mu0), s, tau * lam / N + damping)
+    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), s, tau * lam / N + damping)
     return State(mu, s)
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from vadam.rules import arguments
 from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, TAU
-from vadam.rules.von import Scalar, ratio
+from vadam.rules.von import Scalar, pull, ratio
 
 ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, BATCH_SIZE, TAU)
 
@@ -60,5 +60,5 @@ def update(
 ) -> State:
     mu, s, s0 = state
     s, s0 = (1 - tau * beta) * s + beta * h, (1 - tau * beta) * s0
-    mu = mu - alpha * ratio(g + tau * lam / N * (mu - mu0), (s + s0).sqrt(), tau * lam / N)
+    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), (s + s0).sqrt(), tau * lam / N)
     return State(mu, s, s0)
