@@ -81,7 +81,7 @@ def test_equal_numbers_are_one_number(spec: Spec, backend: str, monkeypatch: pyt
     assert_close(per_weight, problem.weights() + snapshot(opt) + [opt._precision(p) for p in opt._sampled()])
 
 
-def test_model_rules_take_the_vector(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_model_rules_take_the_vector() -> None:
     """FullVON's groups with priors of their own are the oracle."""
     numbers = [1.0, 2.0, 3.0, 1.5]
     (spec,) = [spec for spec in WITH_PRIOR if not spec.mean_field]
@@ -89,13 +89,15 @@ def test_model_rules_take_the_vector(monkeypatch: pytest.MonkeyPatch) -> None:
     for per_weight in (False, True):
         problem = Problem(torch.float32)
         params = list(problem.model.parameters())
-        groups = [{"params": [p], "prior_precision": x} for p, x in zip(params, numbers, strict=True)]
-        opt = spec.make(params if per_weight else groups, generator=torch.Generator().manual_seed(1))
-        if per_weight:
-            set_precisions(opt, [torch.full_like(p, x) for p, x in zip(params, numbers, strict=True)], monkeypatch)
+        pairs = list(zip(params, numbers, strict=True))
+        precision = {str(i): torch.full_like(p, x) for i, (p, x) in enumerate(pairs)}
+        prior = vadam.MeanFieldGaussian({name: torch.zeros_like(x) for name, x in precision.items()}, precision)
+        groups = [{"params": [p], "prior_precision": x} for p, x in pairs]
+        start = {"init_precision": None, "prior_precision": 1.0, "generator": torch.Generator().manual_seed(1)}
+        opt = spec.make(params, prior=prior, **start) if per_weight else spec.make(groups, **start)
         for _ in range(4):
             problem.step(opt, spec)
-        found.append(problem.weights() + snapshot(opt))
+        found.append([*problem.weights(), opt.state[params[0]]["S"]])
     assert_close(*found)
 
 
@@ -109,12 +111,12 @@ def test_long_tensors_are_cut_with_their_arguments(backend: str, monkeypatch: py
     params[0] = params[0].to(memory_format=torch.channels_last)
     lam = [torch.rand(shape) + 1 for shape in shapes]
     grads, s = ([torch.randn(p.shape).abs() for p in params] for _ in range(2))
-    numbers = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "tau": 1.0, "sampling_precision": 0.0}
+    numbers = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "mu0": 0.0, "tau": 1.0, "w": 1.0, "sampling_precision": 0.0}
     expected = []
     for p, x, g, weight in zip(params, lam, grads, s, strict=True):
         new = 0.8 * weight + 0.2 * g * g
         expected.append((p - 0.1 * (g + x / 10 * p) / (new.sqrt() + x / 10), 10 * weight + x))
-    bucket = Bucket(rules.vprop, {**numbers, "lam": lam}, params, [{"s": x.clone()} for x in s])
+    bucket = Bucket(rules.vprop, {**numbers, "lam": lam}, params, [{"s": x.clone(), "s0": 0.0} for x in s])
     runner = backends.choose(backend)
     for part, (_, precision) in zip(bucket.split(runner.precision(bucket)), expected, strict=True):
         torch.testing.assert_close(part, precision)
@@ -128,9 +130,8 @@ def test_samples_have_the_precision_of_each_weight(backend: str) -> None:
     """(θ − μ)² × precision has mean 1 in each half: 20,000 squares of normal numbers, six standard errors of √(2/20,000)."""
     p = torch.zeros(40_000)
     lam = torch.cat([torch.full((20_000,), 4.0), torch.full((20_000,), 100.0)])
-    bucket = Bucket(
-        rules.vprop, {"N": 1.0, "tau": 1.0, "lam": [lam], "sampling_precision": 0.0}, [p], [{"s": torch.zeros_like(p)}]
-    )
+    numbers = {"N": 1.0, "tau": 1.0, "w": 1.0, "sampling_precision": 0.0}
+    bucket = Bucket(rules.vprop, {**numbers, "lam": [lam]}, [p], [{"s": torch.zeros_like(p), "s0": 0.0}])
     noise = backends.noise.NoiseSource(torch.Generator().manual_seed(0))
     draw = backends.choose(backend).draw([bucket], noise, 1.0, keep_mean=True)
     draw.perturb()

@@ -40,8 +40,8 @@ def test_a_rule_without_a_test_here_is_noticed() -> None:
 
 def test_the_loop_computes_the_rule() -> None:
     mu, g, s = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0])
-    rule_args = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "lam": 5.0, "tau": 1.0}
-    bucket = Bucket(rules.vprop, rule_args, [mu], [{"s": s}])
+    rule_args = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "lam": 5.0, "mu0": 0.0, "tau": 1.0}
+    bucket = Bucket(rules.vprop, rule_args, [mu], [{"s": s, "s0": 0.0}])
     choose("native").update([bucket], {mu: g}, {})
     assert float(s) == pytest.approx(0.8 * 3 + 0.2 * 4)
     assert float(mu) == pytest.approx(1 - 0.1 * (2 + 0.5) / (math.sqrt(3.2) + 0.5))

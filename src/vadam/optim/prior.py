@@ -128,7 +128,7 @@ def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
 
 def of(group: Group, state: dict[str, Any]) -> tuple[float | Tensor, float | Tensor]:
     """Return the mean and the precision of a parameter's prior, whole on every rank."""
-    return _whole(state.get(MEAN, group["prior"])), _whole(state.get(PRECISION, group["prior_precision"]))
+    return _whole(state.get(MEAN, group.get("prior", 0.0))), _whole(state.get(PRECISION, group["prior_precision"]))
 
 
 def _whole(x: Any) -> float | Tensor:

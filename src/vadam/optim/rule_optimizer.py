@@ -51,9 +51,10 @@ class RuleOptimizer(Resumable):
     def _rule_and_numbers(self, group: Group) -> tuple[ModuleType, RuleArgs]:
         """Return the rule of a group and those of its arguments that are numbers."""
         if group["deterministic"] and not self.supports_deterministic:
-            start = group["prior_precision"] / group["temperature"]
-            adam = {"lr": group["lr"], "betas": (0.9, 0.999), "tau": 1.0, "init_precision": start, "batch_size": None}
-            return rules.vadam, rules.vadam.rule_args({**group, **adam})
+            values = {**arguments.defaults(rules.vadam.ARGUMENTS), **group}
+            start = values["prior_precision"] / values["temperature"]
+            adam = {"betas": (0.9, 0.999), "tau": 1.0, "init_precision": start, "batch_size": None}
+            return rules.vadam, rules.vadam.rule_args({**values, **adam})
         rule = self.rule_of(group)
         return rule, {**rule.rule_args(group), "sampling_precision": group.get("sampling_precision", 0.0)}
 

@@ -83,7 +83,7 @@ def _shares(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[
         _, rule_args = opt._rule_and_numbers(group)
         P = precision[name[p]]
         lam = prior.of(group, state)[1] if "prior_precision" in group else 0.0
-        prior_part = rule_args.get("tau", 1.0) * lam / group["temperature"]
+        prior_part = rule_args.get("tau", 1.0) * lam / group.get("temperature", 1.0)
         start = rule_args["N"] * float(state.get("s0", least))
         found[name[p]] = Shares(float((prior_part / P).mean()), float((start / P).mean().clamp(max=1)))
     return found

@@ -23,7 +23,7 @@ RATE = 0.02
 def check(config: Config) -> dict[str, Any]:
     X, y = problem(config)
     magnitude = {name: iterate(rule, X, y, config.fixed_point_steps, "magnitude") for name, rule in rules().items()}
-    newton = iterate(von.update, X, y, config.fixed_point_steps, "hessian")
+    newton = iterate(von, X, y, config.fixed_point_steps, "hessian")
     exact = logistic.mean_field(X, y, PRIOR_PRECISION)
     with_root, without = magnitude["with square root"], magnitude["without square root"]
     return {
@@ -37,7 +37,7 @@ def check(config: Config) -> dict[str, Any]:
 
 
 def rules() -> dict[str, Any]:
-    return {"with square root": vprop.update, "without square root": von.update}
+    return {"with square root": vprop, "without square root": von}
 
 
 def problem(config: Config) -> tuple[Tensor, Tensor]:
@@ -48,15 +48,15 @@ def problem(config: Config) -> tuple[Tensor, Tensor]:
     return X, y
 
 
-def iterate(update: Any, X: Tensor, y: Tensor, steps: int, curvature: str) -> Tensor:
+def iterate(rule: Any, X: Tensor, y: Tensor, steps: int, curvature: str) -> Tensor:
     """Return (μ, σ) at every step, [T + 1, 2, 2]."""
     N, lam = float(len(X)), PRIOR_PRECISION
-    state = von.init(torch.zeros(2, dtype=torch.float64), init_precision=4.0, N=N, lam=lam)
-    path = [torch.stack([state.mu, von.precision(state, N=N, lam=lam).rsqrt()])]
+    state = rule.init(torch.zeros(2, dtype=torch.float64), init_precision=4.0, N=N, lam=lam)
+    path = [torch.stack([state.mu, rule.precision(state, N=N, lam=lam).rsqrt()])]
     for _ in range(steps):
         g, h = expectations(X, y, path[-1][0], path[-1][1], curvature)
-        state = update(state, g, h, alpha=RATE, beta=RATE, N=N, lam=lam)
-        path.append(torch.stack([state.mu, von.precision(state, N=N, lam=lam).rsqrt()]))
+        state = rule.update(state, g, h, alpha=RATE, beta=RATE, N=N, lam=lam)
+        path.append(torch.stack([state.mu, rule.precision(state, N=N, lam=lam).rsqrt()]))
     return torch.stack(path)
 
 
