@@ -18,7 +18,7 @@ METHODS = [
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, tau=0.7, init_precision=30.0),
     Method("vprop", lr=0.02, beta=0.95, samples=3),
     Method("vogn", lr=0.02, beta=0.95, samples=3, damping=0.01),
-    Method("vogn", lr=0.02, beta=0.95, samples=2, momentum=0.5, augmentation=2.0),
+    Method("vogn", lr=0.02, beta=0.95, samples=2, momentum=0.5, data_weight=2.0),
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, sampling_precision=7.0),
     Method("vadagrad", lr=0.02, beta=0.5, samples=2, init_precision=100.0),
     Method("bbvi", lr=0.02, betas=(0.8, 0.95), samples=3, init_precision=10.0),
@@ -107,7 +107,7 @@ class Rule:
             self.adam = torch.optim.Adam(params.values(), lr=1.0, betas=v["betas"], eps=v["eps"], weight_decay=lam / N)
             return
         self.module = rules.natural_momentum if v.get("momentum") else getattr(rules, self.name)
-        N = N * v.get("augmentation", 1.0)
+        N = N * v.get("data_weight", 1.0)
         self.scale = {"N": N} if self.name == "vadagrad" else {"N": N, "lam": lam}
         start = v["hess_init"] * N + lam if self.name == "ivon" else v["init_precision"]
         start = lam if start is None else start

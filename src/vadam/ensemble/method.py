@@ -114,8 +114,6 @@ class Method:
         own = {name: getattr(member, name) for name in self._own}
         values = {**self.settings, **{name: value for name, value in own.items() if value is not None}}
         values.setdefault("num_data", member.train_rows)
-        if "temperature" not in self._own and self.has_prior and member.temperature is not None:
-            values |= {name: values[name] / member.temperature for name in ("prior_precision", "num_data")}
         arguments.check(self.rule.ARGUMENTS, values)
         return values
 

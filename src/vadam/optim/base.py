@@ -63,6 +63,8 @@ class VariationalOptimizer(RuleOptimizer):
         **unknown: Any,
     ) -> None:
         declared = arguments.defaults(self.rule.ARGUMENTS)
+        if "prior" in declared:
+            declared[prior.LEARN_EVERY.name] = prior.LEARN_EVERY.default
         given = {name: unknown.pop(name) for name in [*unknown] if name in declared}
         checks.common(type(self).__name__, samples, antithetic, generator, nonfinite, backend, unknown)
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite

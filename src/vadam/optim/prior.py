@@ -18,7 +18,7 @@ from torch import Tensor
 from vadam.backends.bucket import storage_dtype
 from vadam.backends.shards import is_sharded, whole
 from vadam.gaussian import MeanFieldGaussian
-from vadam.rules.arguments import PRIOR_PRECISION
+from vadam.rules.arguments import PRIOR_PRECISION, Argument
 from vadam.rules.binding import RuleArgs
 
 if TYPE_CHECKING:
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 MEAN, PRECISION = "prior_mean", "prior_precision"
 FIELDS = (MEAN, PRECISION)
+LEARN_EVERY = Argument(
+    "learn_prior_every",
+    0,
+    "[0, inf)",
+    "Number of steps between empirical-Bayes updates of prior_precision; 0 keeps it.",
+)
 LEARNED_RANGE = (1e-10, 1e10)
 
 
@@ -33,6 +39,7 @@ def check(group: Group) -> float | str:
     """Refuse a wrong ``prior``, and arguments that contradict it; return what the group keeps: a number, "init" or "posterior"."""
     given = group["prior"]
     every = group["learn_prior_every"]
+    LEARN_EVERY.check(every)
     if every != int(every):
         raise ValueError(f"learn_prior_every must be a whole number of steps, got {every!r}")
     if isinstance(given, MeanFieldGaussian):

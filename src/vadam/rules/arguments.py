@@ -151,13 +151,7 @@ PRIOR = Argument(
     "(-inf, inf)",
     'Mean of the prior: a number, "init" for the weights at construction, or an earlier posterior, whose mean and precision it takes.',
 )
-LEARN_PRIOR_EVERY = Argument(
-    "learn_prior_every",
-    0,
-    "[0, inf)",
-    "Number of steps between empirical-Bayes updates of prior_precision; 0 keeps it.",
-)
-DATA_AND_PRIOR = (NUM_DATA, DATA_WEIGHT, TEMPERATURE, PRIOR_PRECISION, PRIOR, LEARN_PRIOR_EVERY)
+DATA_AND_PRIOR = (NUM_DATA, DATA_WEIGHT, TEMPERATURE, PRIOR_PRECISION, PRIOR)
 BATCH_SIZE = Argument(
     "batch_size",
     None,
