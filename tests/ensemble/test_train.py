@@ -315,5 +315,7 @@ def test_temperature_divides_data_and_prior():
         assert precision[2].mean() < precision[0].mean()
     with pytest.raises(ValueError, match=r"temperature=0\.0 of member 0 is not valid"):
         train([replace(cold, temperature=0.0)], MLP(2, 4, 1), Method("vadam"), epochs=1)
-    with pytest.raises(ValueError, match=r"member 0: init_precision must be at least prior_precision=2.0 / temperature=0.1, got 10.0"):
+    with pytest.raises(
+        ValueError, match=r"member 0: init_precision must be at least prior_precision=2.0 / temperature=0.1, got 10.0"
+    ):
         train([cold], MLP(2, 4, 1), Method("vadam", init_precision=10.0), epochs=1)
