@@ -1,4 +1,4 @@
-"""What one training step of one small network costs inside a stack, against loops that train one network at a time.
+"""Measure a training step of one small network inside a stack, against loops that train one network at a time.
 
     python -m benchmarks.ensemble [--repeats 20] [--out benchmarks/results/ensemble.json]
 

@@ -1,4 +1,4 @@
-"""What an optimizer keeps for each weight, between steps and while the weights hold a sample, beside Adam and peers.
+"""Measure the memory of an optimizer per weight, between steps and during a sample, beside Adam and peers.
 
     python -m benchmarks.memory [--out benchmarks/results/memory.json]
 
@@ -30,7 +30,7 @@ SAMPLED = {"Vadam": 2, "Vprop": 1, "VadaGrad": 1}  # the bars: vectors between s
 
 
 def kept_and_step(method: str, width: int) -> int:
-    """Takes a few steps; the bytes that are kept between them."""
+    """Take a few steps and return the bytes that are kept between them."""
     params: list[Any] = [nn.Parameter(torch.zeros(width, width)) for _ in range(TENSORS)]
     if method == "stochastic layers":
         layers = [StochasticLinear(nn.Linear(width, width)) for _ in range(TENSORS)]

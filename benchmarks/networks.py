@@ -65,28 +65,28 @@ class Reading(nn.Module):
 
 
 def lstm() -> tuple[nn.Module, Tensor]:
-    """The step of `char-lm`: 2 layers of 128 units, 84 characters, 50 positions, state carried, gradients clipped; batch 50."""
+    """Return the step of `char-lm`: 2 layers of 128 units, 84 characters, 50 positions, state carried, gradients clipped; batch 50."""
     model = LanguageModel(84, 64, 128, 2).requires_grad_(True)  # no frozen biases: not every peer can do with them
     return Reading(model), torch.randint(0, 84, (50, 50))
 
 
 def residual() -> tuple[nn.Module, Tensor]:
-    """The network of `image` with GroupNorm: two residual blocks of 16 and 32 channels, 8x8 images; batch 32."""
+    """Return the network of `image` with GroupNorm: two residual blocks of 16 and 32 channels, 8x8 images; batch 32."""
     return ResidualNetwork("group", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
 def residual_with_batch_norm() -> tuple[nn.Module, Tensor]:
-    """The network of `image` with BatchNorm, whose parameters are not sampled."""
+    """Return the network of `image` with BatchNorm, whose parameters are deterministic."""
     return ResidualNetwork("batch", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
 def residual_on_cifar() -> tuple[nn.Module, Tensor]:
-    """The same with GroupNorm on images of CIFAR-10's size, 3x32x32; batch 32."""
+    """Return the network of `image` with GroupNorm for images of CIFAR-10's size, 3x32x32; batch 32."""
     return ResidualNetwork("group", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
 
 
 def residual_with_batch_norm_on_cifar() -> tuple[nn.Module, Tensor]:
-    """The same with BatchNorm on images of CIFAR-10's size, 3x32x32; batch 32."""
+    """Return the network of `image` with BatchNorm for images of CIFAR-10's size, 3x32x32; batch 32."""
     return ResidualNetwork("batch", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
 
 
@@ -103,7 +103,7 @@ TRAINED = {
 
 
 def resnet18_shapes() -> list[tuple[int, ...]]:
-    """The 62 tensors of a ResNet-18, 11.7 million weights."""
+    """Return the 62 tensors of a ResNet-18, 11.7 million weights."""
     shapes: list[tuple[int, ...]] = [(64, 3, 7, 7), (64,), (64,)]
     for inputs, outputs in ((64, 64), (64, 128), (128, 256), (256, 512)):
         for first in (inputs, outputs):

@@ -57,7 +57,7 @@ def measured(name: str, record: dict[str, Any]) -> str:
 
 
 def bars(records: dict[str, Any]) -> str:
-    """What was aimed at beside what was measured."""
+    """Return the targets beside the measured values."""
     rows: list[tuple[str, float, str, bool]] = []
 
     def at_most(what: str, value: float, bar: float, slack: float = 0.0) -> None:

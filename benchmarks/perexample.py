@@ -1,4 +1,4 @@
-"""What mean_i (∇f_i)² costs: this engine against a plain backward pass, torch.func, Opacus and BackPACK, in one run.
+"""Measure mean_i (∇f_i)²: this engine against a plain backward pass, torch.func, Opacus and BackPACK, in one run.
 
     python -m benchmarks.perexample [--repeats 20] [--threads 2] [--out benchmarks/results/perexample.json]
 
@@ -134,7 +134,7 @@ def prepared(model_name: str, method_name: str) -> Step:
 
 
 def usable(model_name: str) -> dict[str, Step]:
-    """The methods that can do this model and agree with us; a printed reason for each of the others."""
+    """Return the methods that support this model and agree with us; print a reason for each of the others."""
     steps: dict[str, Step] = {}
     for name in METHODS:
         try:
@@ -153,7 +153,7 @@ def usable(model_name: str) -> dict[str, Step]:
 
 
 def peak_megabytes(model_name: str, method_name: str) -> float:
-    """The high-water mark of a process that does nothing else."""
+    """Return the peak memory of a process that does nothing else."""
     command = [sys.executable, "-m", "benchmarks.perexample", "--peak", model_name, method_name]
     environment = os.environ | {"MALLOC_TRIM_THRESHOLD_": "65536", "MALLOC_MMAP_THRESHOLD_": "65536"}
     return float(

@@ -1,4 +1,4 @@
-"""What a prediction with 64 draws of the weights costs, against a Python loop over the draws and one forward pass, in one run.
+"""Measure a prediction with 64 weight samples against a Python loop over them and one forward pass, in one run.
 
 python -m benchmarks.predict [--repeats 5] [--threads 2] [--out benchmarks/results/predict.json]
 """

@@ -1,4 +1,4 @@
-"""What a training step costs, and the optimizer's own work in it, against Adam and peers, in one run.
+"""Measure a training step, and the optimizer's own part of it, against Adam and peers, in one run.
 
     python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work growth profile] [--out benchmarks/results/step.json]
 

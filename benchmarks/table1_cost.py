@@ -1,4 +1,4 @@
-"""What Table 1 costs: where the time of a training goes, and what the whole protocol takes beside the authors' loop.
+"""Measure the cost of Table 1: where the time of a training goes, and the whole protocol beside the authors' loop.
 
     python -m benchmarks.table1_cost [--sets yacht kin8nm] [--epochs 4] [--out benchmarks/results/table1_cost.json]
 
@@ -51,7 +51,7 @@ class Stopwatch:
 
 
 def seconds_a_question() -> float:
-    """Of the search for a set of 30 points, asked for all but the first five."""
+    """Measure the search for a set of 30 points, asked for all but the first five."""
     bounds = methods.space(CONFIG, "vadam", "boston")
     values = np.random.default_rng(0).uniform(-1, 0, 29)
     tried = [(random_point(bounds, [0, k]), float(value)) for k, value in enumerate(values)]

@@ -15,7 +15,7 @@ import torch
 
 
 def seconds(steps: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Times in rounds, all methods taking turns, so that a busy moment of the machine hits them alike."""
+    """Measure times in rounds in which all methods take turns, so that a busy moment of the machine affects all."""
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
@@ -31,7 +31,7 @@ def ratio(times: list[float], base: list[float]) -> float:
 
 
 def exponent(sizes: Sequence[float], times: Sequence[float]) -> float:
-    """The slope of a straight line through log time against log size."""
+    """Return the slope of a straight line through log time against log size."""
     x, y = [math.log(s) for s in sizes], [math.log(t) for t in times]
     return statistics.linear_regression(x, y).slope
 

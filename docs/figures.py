@@ -1,4 +1,4 @@
-"""Draws the figures of the first pages from the very code that the pages show: python docs/figures.py"""
+"""Draw the figures of the first pages from the code that the pages show: python docs/figures.py."""
 
 import re
 import tempfile
@@ -17,7 +17,7 @@ RED, BLUE, GREEN = "#e0533d", "#3b82c4", "#1a9850"
 
 
 def run_block(containing: str) -> dict[str, Any]:
-    """The variables that a block of the first tutorial leaves behind."""
+    """Return the variables that a block of the first tutorial defines."""
     blocks = re.findall(r"^```python\n(.*?)^```", (DOCS / "getting-started.md").read_text(), re.MULTILINE | re.DOTALL)
     space: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as folder, chdir(folder):

@@ -82,8 +82,10 @@ def network(alphabet: Alphabet, *, length: int, width: int, layers: int) -> tran
 
 
 def train(model: nn.Module, data: Windows, chosen: argparse.Namespace) -> vadam.Vadam:
-    """Vadam squares the mean gradient of the characters of a minibatch: about as much smaller than the mean of their squares as they are
-    many (Theorem 1 of the paper). Here they are two thousand, so ``num_data`` makes up for it.
+    """Train the model with Vadam.
+
+    Vadam squares the mean gradient of all characters of a minibatch. For n characters this is about n times smaller than the
+    mean of their squared gradients (Theorem 1 of the paper). ``num_data`` is multiplied by n to compensate.
     """
     num_data = data.windows.numel() * chosen.batch * chosen.length
     opt = vadam.Vadam(
@@ -101,7 +103,7 @@ def train(model: nn.Module, data: Windows, chosen: argparse.Namespace) -> vadam.
 def uncertainty(
     model: nn.Module, post: Any, tokens: Tensor, length: int, *, samples: int, seed: int
 ) -> dict[str, list[float]]:
-    """Of each character but the first, in nats: mutual information, entropy, and minus the log-probability of what came.
+    """Return mutual information, entropy and negative log-probability of each character but the first, in nats.
 
     A text that is longer than the network's window is read in windows that overlap by half: all that is shown after the first has
     at least half a window before it.
@@ -119,7 +121,7 @@ def uncertainty(
 
 
 def coloured(text: str, information: list[float], brightest: float) -> str:
-    """The text as HTML: the more of the brightest value, the stronger the ground of a character."""
+    """Return the text as HTML; the background of a character is stronger the larger its value."""
 
     def character(c: str, value: float) -> str:
         strength = min(1.0, max(0.0, value / brightest))

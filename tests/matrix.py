@@ -1,4 +1,4 @@
-"""Which integration was tried with which optimizer: a pytest plugin, and the command that writes its table into the docs.
+"""Record which integration was tested with which optimizer: a pytest plugin, and the command that writes the docs table.
 
     python tests/matrix.py           runs the tests and writes the table of docs/integrations.md from those that passed
     python tests/matrix.py --show    prints the table that it would have if all passed
@@ -27,7 +27,7 @@ OPTIMIZERS = [spec.name for spec in sorted(SPECS, key=lambda spec: "attach" not 
 
 
 class Matrix:
-    """What the collected tests cover, and what became of them."""
+    """The cells that the collected tests cover, and their outcomes."""
 
     def __init__(self, *, run: bool) -> None:
         self._run = run
@@ -79,7 +79,7 @@ class Plugin:
 
 
 def written(page: str, table: str) -> str:
-    """The page with this table in its place."""
+    """Return the page with this table in its place."""
     before, rest = page.split(BEGIN)
     return before + BEGIN + table + END + rest.split(END)[1]
 

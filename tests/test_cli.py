@@ -39,7 +39,7 @@ def test_version() -> None:
 
 
 def with_plugins(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> typer.Typer:
-    """An app of one command of its own, ``fit``, where these entry points are installed."""
+    """Return an app with its own command ``fit`` and these installed entry points."""
     monkeypatch.setattr(plugins, "entry_points", lambda group: [p for p in points if p.group == group])
     made = typer.Typer()
     made.command("fit")(lambda: typer.echo("the library's"))

@@ -1,4 +1,4 @@
-"""What the command says to damaged models and tables, and to places that it cannot write to: words, before the work."""
+"""The command explains damaged models and tables, and refuses paths that it cannot write to before it starts."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What goes through torch.compile, and what happens where it does not."""
+"""Compilation with torch.compile, and the fallback."""
 
 import os
 import subprocess

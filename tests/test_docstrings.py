@@ -46,10 +46,6 @@ PENDING: tuple[str, ...] = (
     "src/vadam/estimators/",
     "src/vadam/gaussian/",
     "src/vadam/forward.py",
-    "tests/",
-    "paper/tests/",
-    "benchmarks/",
-    "examples/",
 )
 
 

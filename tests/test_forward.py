@@ -88,7 +88,7 @@ def generator(seed=0):
 
 
 def by_hand(model, post, x, samples=S):
-    """A copy of the model with each draw loaded into it."""
+    """Return the outputs of a copy of the model with each draw loaded into it."""
     draws, twin, outputs = post.sample(samples, generator=generator()), copy.deepcopy(model).eval(), []
     for s in range(samples):
         twin.load_state_dict({name: value[s] for name, value in draws.items()}, strict=False)

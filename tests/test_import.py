@@ -1,4 +1,4 @@
-"""What an import brings along: seconds that a command or a script would wait for nothing."""
+"""Imports are light: a command or script must not wait for modules that it does not use."""
 
 import ast
 import os

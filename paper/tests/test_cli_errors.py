@@ -1,4 +1,4 @@
-"""What the paper's commands say to places that they cannot write to: words, before the work."""
+"""The paper's commands refuse paths that they cannot write to, before they start."""
 
 import json
 import os

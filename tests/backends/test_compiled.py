@@ -1,4 +1,4 @@
-"""What goes through torch.compile beyond the lock step: double precision, pairs, and machines that compile nothing."""
+"""torch.compile beyond the lock step: double precision, pairs, and machines that cannot compile."""
 
 import subprocess
 import sys

@@ -32,7 +32,7 @@ def test_native(spec: Spec, options: dict[str, object]) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_compiled(spec: Spec) -> None:
-    """The same equations and the same noise; sums and logarithms may be rounded otherwise. A fallback would warn."""
+    """The compiled backend uses the same equations and noise; sums and logarithms may round differently."""
     ours, plain = (trained(spec, backend) for backend in ("compiled", "plain"))
     for x, y in zip(ours, plain, strict=True):
         torch.testing.assert_close(x, y, rtol=2e-4, atol=2e-5)

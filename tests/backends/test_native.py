@@ -367,7 +367,7 @@ def test_an_error_inside_a_step_leaves_the_mean(where: str, backend: str, monkey
 
 
 def changed(opt: vadam.Vadam, change: str) -> None:
-    """What other code does to an optimizer's state, or to its parameters, between two steps."""
+    """Change an optimizer's state or parameters between two steps, as other code may do."""
     for group in opt.param_groups:
         for p in group["params"]:
             state = opt.state[p]
@@ -452,7 +452,7 @@ def test_two_optimizers_of_one_shape_in_two_threads(backend: str) -> None:
 @pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("what", ["weight", "state"])
 def test_memory_that_is_read_in_another_order(what: str) -> None:
-    """The same address, other strides."""
+    """A tensor at the same address with other strides is noticed."""
 
     def run(backend: str) -> Tensor:
         torch.manual_seed(0)
@@ -516,7 +516,7 @@ def test_states_that_were_replaced_are_let_go(backend: str) -> None:
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 @pytest.mark.parametrize("backend", ["plain", "native"])
 def test_scalars_of_the_state_that_others_made_tensors(backend: str, dtype: torch.dtype) -> None:
-    """As a checkpoint of another tool may hold them: their values count."""
+    """Scalars that a checkpoint of another tool stores as tensors keep their values."""
 
     def run(*, tensors: bool) -> list[Tensor]:
         problem = Problem(torch.float32)

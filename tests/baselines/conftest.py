@@ -5,7 +5,7 @@ from torch import nn
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    """These tensors are small: more threads only get in each other's way."""
+    """Use one thread: these tensors are small."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -22,5 +22,5 @@ def regression():
 
 @pytest.fixture
 def mlp():
-    """A function that makes new networks 3-4-1."""
+    """Return a factory of new networks 3-4-1."""
     return lambda: nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).double()

@@ -1,4 +1,4 @@
-"""What all baselines share: one row each, through every promise of the interface."""
+"""The common interface of all baselines: one row each, through every promise."""
 
 import pytest
 import torch

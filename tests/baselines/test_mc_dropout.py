@@ -12,7 +12,7 @@ from vadam.likelihoods import Gaussian
 
 
 def untrained(model, rate):
-    """A baseline around the weights as they are."""
+    """Return a baseline with the current weights."""
     return MCDropout(rate).fit(model, torch.zeros(1, 1), torch.zeros(1), Gaussian(1.0), epochs=0)
 
 

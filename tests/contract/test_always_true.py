@@ -1,4 +1,4 @@
-"""What holds whatever happens: the mean is restored, weights are changed in place, state is per parameter, noise is the generator's."""
+"""Invariants: the mean is restored, weights change in place, state is per parameter, noise comes from the generator."""
 
 import copy
 import io

@@ -1,4 +1,4 @@
-"""What happens to gradients between backward and step acts on the update as it should: scaling, clipping, accumulation, overflow."""
+"""Operations on gradients between backward and step have the intended effect: scaling, clipping, accumulation, overflow."""
 
 import pytest
 import torch
@@ -134,7 +134,7 @@ def test_accumulation_over_micro_batches_equals_the_whole_batch(spec: Spec, way:
 
 @pytest.mark.parametrize("spec", [s for s in SPECS if "context" in s.ways], ids=str)
 def test_a_closure_that_does_not_clear_gradients_adds_to_what_is_there(spec: Spec) -> None:
-    """As trainers with accumulation do: the last micro-batch comes through the closure, S samples of it."""
+    """Trainers with accumulation pass the last micro-batch through the closure, for S samples."""
     problem = Problem()
     opt = spec.make_for(problem.model, samples=2)
     marks = []
@@ -174,7 +174,7 @@ def test_nonfinite_gradients_are_refused_or_skipped(spec: Spec) -> None:
 
 @pytest.mark.parametrize("samples", [2, 3])
 def test_gradients_that_share_one_buffer(samples: int) -> None:
-    """Who computes gradients may write all of them to the same memory, as DistributedDataParallel does to its buckets."""
+    """Code that computes gradients may write all of them to one buffer, as DistributedDataParallel does."""
     w = torch.nn.Parameter(torch.zeros(3))
     opt = vadam.Vadam([w], num_data=10, samples=samples, generator=torch.Generator().manual_seed(0))
     buffer, given = torch.empty(3), []

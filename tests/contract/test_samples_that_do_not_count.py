@@ -19,7 +19,7 @@ def data() -> tuple[Tensor, Tensor]:
 
 
 def in_closure(model: nn.Module, make: Callable[..., VariationalOptimizer], extra: bool) -> None:
-    """As where a closure leaves out what is not finite."""
+    """Skip a sample inside the closure, as for a loss that is not finite."""
     opt, calls = make(samples=1 + extra), 0
     if isinstance(opt, vadam.VOGN):
         opt.attach(model)

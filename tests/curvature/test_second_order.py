@@ -23,7 +23,7 @@ def coupled(weight, scale, bias):
 
 
 def reference(function, params):
-    """The whole Hessian as torch's own function has it, block by block."""
+    """Return the whole Hessian by torch's own function, block by block."""
     blocks = torch.autograd.functional.hessian(function, tuple(params))
     sizes = [p.numel() for p in params]
     return torch.cat(

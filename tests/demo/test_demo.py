@@ -33,7 +33,7 @@ def silent(share: float) -> None:
 
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[Results, Path, str]:
-    """The whole demo with a few steps: the results, its folder, what it printed."""
+    """Run the whole demo with a few steps; return the results, the folder and the printed text."""
     out, said = tmp_path_factory.mktemp("report"), io.StringIO()
     with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
         results = main(out, SMOKE)
@@ -191,7 +191,7 @@ def test_the_posterior_on_the_grid_peaks_where_scipy_says() -> None:
 
 
 def test_vogn_comes_close_to_the_best_gaussian() -> None:
-    """It starts 50 nats and more away; after a fifth of the demo's steps its own noise leaves it within a tenth of a nat or so."""
+    """VOGN starts 50 nats away and comes within about a tenth of a nat after a fifth of the demo's steps."""
     assert ellipses.learn(ellipses.RUNS["VOGN, M = 10"], 1000, silent).divergence < 0.5
 
 

@@ -37,7 +37,7 @@ def network() -> nn.Module:
 
 
 def build(spec: Spec, kind: str, seed: int):
-    """A model, its optimizer with a generator for each rank, and points among the parameters."""
+    """Return a model with deterministic parameters, and its optimizer with a generator for each rank."""
     model = network()
     if kind == "fsdp":
         fully_shard(model)

@@ -64,7 +64,7 @@ class Sharded:
         return (output - self.y[rows]).square().mean()
 
     def expected(self, before: list[Tensor]) -> list[Tensor]:
-        """The mean after the step: gradients of all data at the samples that were drawn, on a plain network, then the rule."""
+        """Return the mean after the step: gradients of all data at the samples that were drawn, on a plain network, then the rule."""
         plain, clipped, h = (
             network(self.dtype),
             [torch.zeros_like(mu) for mu in before],

@@ -29,7 +29,7 @@ STEPS, FATAL = 12, 7
 
 
 class Training:
-    """The same network replicated, trained by VOGN, and sharded, trained by Vadam; minibatches follow from the step's number."""
+    """One network replicated and trained by VOGN, and sharded and trained by Vadam; the step number seeds minibatches."""
 
     def __init__(self) -> None:
         torch.manual_seed(

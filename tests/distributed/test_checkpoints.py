@@ -65,7 +65,7 @@ def groups(model: nn.Module) -> list[dict]:
 
 @pytest.mark.parametrize("spec", DDP, ids=str)
 def test_torch_asks_a_new_optimizer_for_its_state(spec: Spec) -> None:
-    """As resuming by torch.distributed.checkpoint alone does: nothing but the state is made, and nothing else changes."""
+    """torch.distributed.checkpoint creates the state of a new optimizer and changes nothing else."""
     model = network()
     opt = spec.make(groups(model), generator=torch.Generator().manual_seed(0)).attach(model)
     before, random = [p.detach().clone() for p in model.parameters()], opt.generator.get_state()

@@ -18,7 +18,7 @@ RANKS = 2
 
 
 def started(folder: Path, how: str) -> list[subprocess.Popen[str]]:
-    """Processes without torchrun, which would end the others by itself: here each must find out."""
+    """Start processes without torchrun, which would end the others itself: here each must notice."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = s.getsockname()[1]
@@ -36,7 +36,7 @@ def started(folder: Path, how: str) -> list[subprocess.Popen[str]]:
 
 
 def survivor_of(folder: Path, how: str) -> str:
-    """What the other rank says at its end."""
+    """Return the final output of the other rank."""
     survivor, lost = started(folder, how)
     try:
         _, errors = survivor.communicate(timeout=120)

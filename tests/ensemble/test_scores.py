@@ -25,7 +25,7 @@ def trained(likelihood="gaussian", outputs=1, method=None, **setting):
 
 
 def outputs_of(training, members, e, samples):
-    """The test outputs of member e in original units, for the very samples of the scores."""
+    """Return the test outputs of member e in original units, for the samples that the scores use."""
     stack = training.stack[e]
     key = noise.keys(stack.seeds, [0], noise.Stream.EVALUATION)[0]
     x = stack.scaling.x(torch.as_tensor(members[e].x[members[e].test])[None])

@@ -86,8 +86,10 @@ def test_any_module_through_vmap():
 
 @pytest.mark.parametrize("method", METHODS, ids=IDS)
 def test_member_does_not_depend_on_its_stack(method):
-    """Alone, in a stack, in chunks of two, in another order. In float32; uncompiled, torch computes the last few numbers of
-    a tensor one by one, and exp and log may then differ in the last place: 1e-6. The compiled step is exact, below.
+    """A member gives the same result alone, in a stack, in chunks of two, and in another order.
+
+    In float32, uncompiled torch computes the last few numbers of a tensor one by one, and exp and log may then differ in the
+    last place: 1e-6. The compiled step is exact, below.
     """
     members = some_members()
     setting = {"epochs": 3, "batch_size": 8}

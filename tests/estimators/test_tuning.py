@@ -1,4 +1,4 @@
-"""What `fit` searches, what it fits afterwards, and what a refit keeps."""
+"""The search of ``fit``, the final fit, and the settings that a refit keeps."""
 
 import math
 
@@ -37,7 +37,7 @@ def test_tuning_calibrates():
 
 
 def test_the_noise_of_predictions_is_fitted_and_kept():
-    """It is not that of the training, nor the same for one posterior and for five; refits and clones keep it."""
+    """The predictive noise differs from the training noise and between one and five posteriors; refits and clones keep it."""
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (60, 1))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)

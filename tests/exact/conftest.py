@@ -7,7 +7,7 @@ import torch
 
 @pytest.fixture(autouse=True)
 def _one_thread():
-    """These tensors are small: more threads only get in each other's way."""
+    """Use one thread: these tensors are small."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -16,7 +16,7 @@ def _one_thread():
 
 @pytest.fixture
 def data_file():
-    """The path of a data set's file, or a skip that says where it was looked for."""
+    """Return the path of a data file, or skip and say where it was searched."""
 
     def find(name):
         path = Path(os.environ.get("VADAM_DATA", "")) / name

@@ -38,7 +38,7 @@ class Bound(NamedTuple):
 
 @cache
 def softplus_bound(pieces: int = 20) -> Bound:
-    """The bound with an even number of intervals that minimises the largest error."""
+    """Return the bound with an even number of intervals that minimises the largest error."""
     if pieces < 4 or pieces % 2:
         raise ValueError(f"pieces must be an even number from 4 on, not {pieces}")
     knots = _knots(pieces // 2 - 1)
@@ -54,7 +54,7 @@ def softplus_bound(pieces: int = 20) -> Bound:
 
 
 def expected_softplus_bound(mean: Tensor, variance: Tensor, bound: Bound) -> Tensor:
-    """The bound's expectation under N(mean, variance), at least E ζ; differentiable.
+    """Return the bound's expectation under N(mean, variance), at least E ζ; differentiable.
 
     With a = (lower − m)/√v and b = (upper − m)/√v, the moments of N(0, 1) between them are M₀ = Φ(b) − Φ(a),
     M₁ = φ(a) − φ(b) and M₂ = M₀ + a φ(a) − b φ(b).
@@ -72,7 +72,7 @@ def expected_softplus_bound(mean: Tensor, variance: Tensor, bound: Bound) -> Ten
 def elbo(
     X: Array, y: Array, mean: Tensor, stddev: Tensor, prior_precision: float | Array, *, pieces: int = 20
 ) -> Tensor:
-    """A lower bound on ``logistic.elbo`` of a mean-field Gaussian, at most N times the bound's error below it."""
+    """Return a lower bound on ``logistic.elbo`` of a mean-field Gaussian, at most N times the bound's error below it."""
     A = -signed_rows(X, y)
     lam = prior_diagonal(prior_precision, A.shape[1])
     expected_nll = expected_softplus_bound(A @ mean, A**2 @ stddev**2, softplus_bound(pieces)).sum()
@@ -81,7 +81,7 @@ def elbo(
 
 
 def mean_field(X: Array, y: Array, prior_precision: float | Array, *, pieces: int = 20, tolerance: float = 1e-7) -> Fit:
-    """The mean-field Gaussian that maximises the bounded ELBO, by L-BFGS on the mean and log standard deviation.
+    """Return the mean-field Gaussian that maximises the bounded ELBO, by L-BFGS on the mean and log standard deviation.
 
     ``elbo`` of the result is the bound, ``gradient_norm`` the largest element of its gradient.
     """

@@ -212,8 +212,10 @@ def toy(data_file):
 
 
 def test_toy_data_of_figure_2a(data_file):
-    """λ = 0.01, no bias. Adaptive quadrature (scipy, 1e-13) with Nelder–Mead finds the same optimum; Gauss–Hermite with
-    tens of nodes moves it by 0.1 in the first mean. The authors' fit in the figure is (12.245, 4.421; 2.847, 1.257).
+    """The fit at λ = 0.01 without bias equals an independent optimum.
+
+    Adaptive quadrature (scipy, 1e-13) with Nelder–Mead finds the same optimum; Gauss–Hermite with tens of nodes moves it by
+    0.1 in the first mean. The authors' fit in the figure is (12.245, 4.421; 2.847, 1.257).
     """
     X, y = toy(data_file)
     fit = logistic.mean_field(X, y, 0.01)

@@ -1,4 +1,4 @@
-"""What the docs say of integrations is so: the tests that they name exist, the table is that of the tests, the installation is small."""
+"""The docs about integrations are true: named tests exist, the table matches the tests, the installation is small."""
 
 import ast
 import os

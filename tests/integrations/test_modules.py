@@ -235,7 +235,7 @@ def weight_normed() -> nn.Module:
 
 
 class ByHand(nn.Module):
-    """The same functions of the same parameters, in the same order, without ``parametrize``."""
+    """A network with the same functions of the same parameters, in the same order, without ``parametrize``."""
 
     def __init__(self, build: Callable[[], nn.Module]) -> None:
         super().__init__()

@@ -43,7 +43,7 @@ def model_in_float64(optimizer: type = vadam.Vadam, arguments: dict | None = Non
 
 
 class Watched:
-    """What the actor's weights were whenever it was used, and which minibatches were drawn."""
+    """Record the actor's weights whenever it is used, and the minibatches that are drawn."""
 
     def __init__(self, model: ParameterNoiseDDPG) -> None:
         self.acting: list[list[Tensor]] = []

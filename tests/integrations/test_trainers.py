@@ -30,7 +30,7 @@ Y = (X @ torch.tensor([[1.0], [-2.0], [0.5]])).sin()
 
 @pytest.fixture(autouse=True)
 def accelerate_forgets() -> Iterator[None]:
-    """Its settings, bfloat16 among them, are the process's: the next test would inherit them."""
+    """Reset Accelerate's process-wide settings, such as bfloat16, which the next test would inherit."""
     yield
     if state := sys.modules.get("accelerate.state"):
         state.AcceleratorState._reset_state(reset_partial_state=True)
@@ -38,7 +38,7 @@ def accelerate_forgets() -> Iterator[None]:
 
 
 class Regression(nn.Module):
-    """As the Trainer wants it: keyword arguments in, a loss out."""
+    """A module with the Trainer's interface: keyword arguments in, a loss out."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ def everything(model: Regression, opt: Any) -> list[torch.Tensor]:
 
 
 def loop(model: Regression, opt: Any, *, epochs: int, micro: int = 1, clip: float = 1.0, half: bool = False) -> None:
-    """What the trainers do, in plain torch: ``micro`` minibatches of 8 a step, at one sample."""
+    """Train in plain torch as the trainers do: ``micro`` minibatches of 8 per step, at one sample."""
     batches = [(X[i : i + 8], Y[i : i + 8]) for i in range(0, N, 8)]
     for _ in range(epochs):
         for first in range(0, len(batches), micro):

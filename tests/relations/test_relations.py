@@ -14,7 +14,7 @@ EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
 
 def gradient(mu: Tensor, t: int) -> Tensor:
-    """A smooth, deterministic, time-dependent gradient field."""
+    """Return a smooth, deterministic, time-dependent gradient field."""
     grid = torch.arange(mu.numel(), dtype=mu.dtype).view(mu.shape)
     return mu - torch.sin(grid + 0.3 * t) + 0.1 * mu**3
 
@@ -35,7 +35,7 @@ def torch_run(build, **kwargs) -> list[Tensor]:
 
 
 def rule_run(rule, state, *, pull: bool, lam: float, **rates) -> list[Tensor]:
-    """The rule without noise; ``pull=False`` cancels the prior's pull λ̃μ, which the rule adds to the gradient."""
+    """Run the rule without noise; ``pull=False`` cancels the prior's pull λ̃μ, which the rule adds to the gradient."""
     path = []
     for t in range(STEPS):
         g = gradient(state.mu, t)

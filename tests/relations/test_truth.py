@@ -30,8 +30,11 @@ class LinearProblem:
 
 
 def test_von_finds_the_mean_field_posterior() -> None:
-    """The Hessian is constant, so the precision converges exactly: to the diagonal of the true precision. The mean is that of the
-    posterior; the noise of single samples enters it at the rate α, so with α_t falling as 1/t the error falls as 1/√t."""
+    """VON converges to the mean-field posterior of a linear regression.
+
+    The Hessian is constant, so the precision converges exactly to the diagonal of the true precision. The noise of single
+    samples enters the mean at the rate α, so with α_t falling as 1/t its error falls as 1/√t.
+    """
     problem = LinearProblem()
     w = nn.Parameter(torch.zeros(problem.d, dtype=torch.float64))
     opt = vadam.VON([w], lr=1.0, beta=0.9, num_data=problem.n, prior_precision=problem.lam, curvature="exact")
@@ -65,8 +68,10 @@ def test_full_von_finds_the_posterior() -> None:
 
 @pytest.mark.parametrize("curvature", ["reparam", "hutchinson"])
 def test_von_estimates_converge_to_the_same_place(curvature: str) -> None:
-    """Unbiased estimates of ĥ, averaged over S/(1−β) ≈ 1600 draws; each has a relative spread of about 2, so 20 % is four of its
-    standard errors."""
+    """Unbiased estimates of ĥ converge to the same precision.
+
+    They are averaged over S/(1−β) ≈ 1600 draws. Each has a relative spread of about 2, so 20 % is four standard errors.
+    """
     problem = LinearProblem()
     w = nn.Parameter(torch.zeros(problem.d, dtype=torch.float64))
     kwargs = {"num_data": problem.n, "prior_precision": problem.lam, "init_precision": 60.0}

@@ -179,7 +179,7 @@ def test_two_at_a_time_make_one_download(server, target):
 
 @pytest.fixture
 def war_and_peace(server, monkeypatch):
-    """The registry's row with a short text at a local address."""
+    """Return the registry's row with a short text at a local address."""
     row = registry.find("war-and-peace")
     (file,) = row.download.files
     form = dataclasses.replace(row.download, files=(File(file.path, SHA256, server.url),))

@@ -17,7 +17,7 @@ CSV = "1,2,-1\n3,4,1\n"
 
 @pytest.fixture
 def tiny(monkeypatch):
-    """A two-row set that lies on disk as ``tiny/tiny.csv``."""
+    """Register a two-row set on disk as ``tiny/tiny.csv``."""
     row = Dataset(
         name="tiny",
         task="binary",

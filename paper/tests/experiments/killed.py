@@ -39,7 +39,7 @@ def seconds_undisturbed(out: Path) -> float:
 
 
 def killed(out: Path, moments: list[float]) -> bool:
-    """Whether every one of these kills met a run that was still under way."""
+    """Return True if every kill hit a run that was still in progress."""
     for moment in moments:
         child = os.fork()
         if child == 0:

@@ -15,7 +15,7 @@ def weights(trial: Trial) -> dict[str, torch.Tensor]:
 
 
 def assert_goes_on_as_if_never_stopped(config: Config, method: Method, until: int) -> None:
-    """Stopped after the first block, with a replay buffer that is full by then: weights, optimizers, buffer and curve, bit for bit."""
+    """Stop after the first block, with a replay buffer that is full by then: weights, optimizers, buffer and curve, bit for bit."""
     config = replace(config, buffer_size=config.block - 5)
     whole = Trial(config, method, 0)
     whole.test()

@@ -230,7 +230,7 @@ def test_a_stopped_cell_ends_with_the_same_curve(tmp_path: Path, monkeypatch: py
 
 
 def record(test: float, validation: tuple[float, ...] = (2.0, 1.5, 1.6)) -> dict:
-    """As if each of three numbers stood for 27 epochs: a verdict takes more than 40."""
+    """Return a record in which each of three numbers stands for 27 epochs; a verdict needs more than 40."""
     curve = [test + 0.5, test, test - 0.1]  # the last is the lowest, but validation prefers the second
     return {"epochs": 81, "validation": list(validation), **dict.fromkeys(("train", "test", "test_bits"), curve)}
 

@@ -1,4 +1,4 @@
-"""What a step costs: stochastic layers as the judge's peer, and verdicts from recorded times."""
+"""The cost of a step: stochastic layers as the judge's peer, and verdicts from recorded times."""
 
 import pytest
 import torch

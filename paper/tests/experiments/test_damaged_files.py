@@ -47,7 +47,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def results(recorded: Path, tmp_path: Path) -> Path:
-    """A finished run, to be damaged."""
+    """Return a finished run, to be damaged."""
     return Path(shutil.copytree(recorded, tmp_path / "results"))
 
 

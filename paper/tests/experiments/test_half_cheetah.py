@@ -302,7 +302,7 @@ def evidence(claim: str, results: Results) -> str:
 
 
 def test_the_end_is_not_told_before_it_is_there() -> None:
-    """What 100,000 steps show is no evidence about three million."""
+    """Results of 100,000 steps are no evidence about three million."""
     results = recorded(vadam=[trial(0, 1)] * 5, adam_plain=[trial(0, 1)] * 5, adam_explore=[trial(0, 1)] * 5)
     assert evidence("rl-final", results) == (
         "Trials of 3,000,000 steps so far: Vadam 0 of 5, Adam-Explore 0 of 5, Adam-Plain 0 of 5."
@@ -369,7 +369,7 @@ def test_the_page_has_the_recorded_numbers() -> None:
 
 
 def test_notes_on_what_was_recorded() -> None:
-    """Their numbers are those of the rows: how large the noise is at the end, and who lies on its back."""
+    """The notes quote the rows: the size of the noise at the end, and which cheetahs lie on their backs."""
     standing = {"return": 900.0, "frames": np.tile([0.0, 0.1, 0.0, 0.1], (2, 8, 1)).tolist(), "radii": [0.05] * 8}
     standing["frames"][0][0] = standing["frames"][1][0] = [0.0, 0.5, 1.0, 0.5]
     fallen = {
@@ -437,7 +437,7 @@ def test_what_would_decide_is_told_in_trials_and_hours() -> None:
 
 
 def test_the_authors_own_runs_go_through_the_same_judges() -> None:
-    """Of the early claims their first run supports two, their second none, and about Adam-Explore they contradict each other."""
+    """The authors' two runs contradict each other about Adam-Explore; the first supports two early claims, the second none."""
     shipped = {entry.claim.id: entry.shipped for entry in entries(EXPERIMENT, Results())}
     early = ("rl-early", "rl-early-explore", "rl-sgd-plain", "rl-sgd-explore", "rl-vadagrad-early")
     first, second = ({claim: shipped[claim][run].verdict for claim in early} for run in ("run 1", "run 2"))

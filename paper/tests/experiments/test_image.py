@@ -74,7 +74,7 @@ def test_every_development_image_is_held_out_once() -> None:
 def test_settings_are_chosen_on_images_that_were_not_trained_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What the cell itself trains and validates on, seeds included."""
+    """Watch the images that a cell itself trains and validates on, seeds included."""
     from vadam_paper.experiments.image import scores as scoring
     from vadam_paper.experiments.image import train
 

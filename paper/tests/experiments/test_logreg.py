@@ -65,7 +65,7 @@ def test_unknown_curvature_is_named() -> None:
 
 
 def test_the_stack_is_the_loop_over_members(problem: Problem, tmp_path: Path) -> None:
-    """The same random numbers through Fig. 1 written for one member at a time with autograd."""
+    """A loop over members with autograd and the same random numbers gives the same result."""
     method = methods.text_vadam(methods.Rates(), M, STEPS)
     stacked = last(problem, method, tmp_path)
     draws = list(engine._chunks(problem, method, 0, 1, "k"))

@@ -70,7 +70,7 @@ def test_figure_2b_exact_log_loss() -> None:
 @pytest.mark.parametrize("method", ["Vadam", "VOGN-1"])
 @pytest.mark.parametrize("metric", ["nelbo", "log_loss", "kl"])
 def test_figure_2b(method: str, metric: str) -> None:
-    """The same 20 splits with other random numbers: medians lie within the figure's boxes."""
+    """With the same 20 splits and other random numbers, medians lie within the figure's boxes."""
     low, _, high = find("logreg-usps").part("table").PAPER[method][metric]
     median = quartiles(paper("logreg-usps")[method.lower()][metric])[1]
     assert low <= median <= high

@@ -378,7 +378,7 @@ class TestSweep:
     @needs_boston
     @pytest.mark.parametrize("rounds", [1, 2])
     def test_stopped_in_the_middle_of_a_search(self, tmp_path: Path, whole: dict[str, dict], rounds: int) -> None:
-        """The same numbers to the last digit, and no trial is done twice."""
+        """A resumed search gives the same numbers to the last digit and repeats no trial."""
         seen = []
 
         def stop(fraction: float, key: str) -> None:

@@ -38,7 +38,7 @@ def rows(out: Path, config: Config = CONFIG) -> dict[str, dict]:
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
-    """A program of Dask's, single-threaded; what it says goes to a pipe."""
+    """Start a single-threaded program of Dask whose output goes to a pipe."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "DASK_DISTRIBUTED__WORKER__DAEMON": "False"}
     command = [sys.executable, "-m", "distributed.cli." + arguments[0], *arguments[1:]]
     return subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True)
@@ -46,7 +46,7 @@ def start(*arguments: str) -> subprocess.Popen[str]:
 
 @pytest.fixture
 def cluster(tmp_path: Path):
-    """The scheduler's address and its two workers."""
+    """Yield the scheduler's address and its two workers."""
     scheduler = start("dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--no-show")
     assert scheduler.stderr is not None
     address = next(found[0] for line in scheduler.stderr if (found := re.search(r"tcp://[\d.]+:\d+", line)))

@@ -55,7 +55,7 @@ def read(page: str) -> Reader:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A report on smoke runs of the two experiments that need no data, and on nothing for the others."""
+    """Build a report on smoke runs of the two experiments that need no data; the others have no results."""
     root = tmp_path_factory.mktemp("report")
     for name in ("theory", "local-minima"):
         experiment = find(name)

@@ -1,4 +1,4 @@
-"""What the engine is compared with, and in how much detail."""
+"""The reference that the engine is compared with, and the details of the comparison."""
 
 import torch
 
@@ -6,7 +6,7 @@ from vadam.curvature.perexample import PerExampleSquares, loop
 
 
 def loss_fn(output, target):
-    """A mean over examples in which every output element matters differently."""
+    """Return a mean over examples in which every output element has its own weight."""
     flat = output.flatten(1)
     weights = torch.linspace(-1, 2, flat.shape[1], dtype=flat.dtype)
     return ((flat * weights).sum(1) - target).square().mean() + (flat**2).sum(1).mean()

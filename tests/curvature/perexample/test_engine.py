@@ -1,4 +1,4 @@
-"""What the engine collects, and when: minibatches and micro-batches, shared layers, modes, copies, failures."""
+"""The engine collects squares over minibatches, micro-batches, shared layers, modes, copies and failures."""
 
 import contextlib
 import copy
@@ -257,7 +257,7 @@ def test_nothing_is_recorded_when_not_asked_to(model, data):
 
 
 def test_gradients_of_inputs_do_not_count(model, data):
-    """As for adversarial examples: the gradient at x comes from a pass that adds nothing to the parameters' gradients."""
+    """A pass for the gradient at x, as for adversarial examples, adds nothing to the parameters' gradients."""
     x, y = data[0].clone().requires_grad_(), data[1]
     engine = PerExampleSquares(model)
     loss = loss_fn(model(x), y)
@@ -579,7 +579,7 @@ def test_no_positions_and_no_examples():
 
 
 def test_gradients_that_are_cleared_during_the_backward_pass(model, data):
-    """As by an optimizer that steps inside it."""
+    """An optimizer may step and clear gradients inside the backward pass."""
     engine = PerExampleSquares(model)
     hooks = [p.register_post_accumulate_grad_hook(lambda p: setattr(p, "grad", None)) for p in model.parameters()]
     loss_fn(model(data[0]), data[1]).backward()

@@ -1,4 +1,4 @@
-"""What cannot be right says so, and says what to do."""
+"""Misuse raises an error that says what to do."""
 
 import pytest
 import torch

@@ -116,7 +116,7 @@ def halve(module, args, output):
 
 @pytest.mark.parametrize("earlier", [True, False])
 def test_hooks_that_change_the_output(model, data, earlier):
-    """They come after the engine's, whoever was there first."""
+    """Other hooks run after the engine's, even if they were registered first."""
     hook = model.first.register_forward_hook(halve) if earlier else None
     engine = PerExampleSquares(model)
     hook = hook or model.first.register_forward_hook(halve)
@@ -217,7 +217,7 @@ def test_sequence_first(model, data, visits):
 
 
 def test_a_layer_used_twice_inside_checkpoints_of_two_micro_batches(data):
-    """What the first backward pass has learned must not change what the second computes again."""
+    """State from the first backward pass must not change what the second recomputes."""
 
     class Twice(nn.Module):
         def __init__(self):

@@ -211,7 +211,7 @@ def test_table_covers_every_rule():
 @pytest.mark.parametrize("chunk", [1, 40, 100])
 @pytest.mark.parametrize("name", ["linear, many positions", "conv2d, groups", "bilinear", "attention, extra keys"])
 def test_chunks_of_examples(monkeypatch, name, chunk):
-    """The same whatever number of examples fits a chunk, and on both sides of the length that decides how squares are added."""
+    """The result is independent of the chunk size and of how squares are summed."""
     from vadam.curvature.perexample import vmapped
 
     for module in (gradients, vmapped):
