@@ -6,7 +6,15 @@ import pytest
 import torch
 
 from vadam.exact import logistic
-from vadam_paper.experiments.theory import fixed_points, identities, theorem1
+from vadam_paper.experiments.theory import (
+    first_actions,
+    fixed_points,
+    ggn_error,
+    identities,
+    mirror_descent,
+    speed_and_quality,
+    theorem1,
+)
 from vadam_paper.experiments.theory.config import preset
 
 CONFIG = preset("smoke", "text")
@@ -52,3 +60,55 @@ def test_identities_hold() -> None:
     assert found["adam_minus_heavy_ball_with_product"] > 1e-3
     assert found["smallest_change_of_vadagrads_s"] > 0
     assert found["vectors_per_weight"] == {"Vadam": 3, "BBVI with Adam": 6, "VOGN": 2, "Adam (no posterior)": 3}
+
+
+def test_natural_gradients_are_gradients_in_the_expectation_parameters() -> None:
+    found = mirror_descent.check(CONFIG)
+    assert found["identity"] < 1e-12
+    assert found["step"] < 1e-11
+    eta, objective = mirror_descent.random_problem(CONFIG, 0)
+    plain = torch.func.grad(lambda e: objective(*mirror_descent.from_natural(e)))(eta)
+    assert (plain - mirror_descent.expectation_gradient(eta, objective)).norm() > 0.1 * plain.norm()
+
+
+def test_parameters_of_a_gaussian_by_torchs_own() -> None:
+    """m is the gradient of the log-partition function, whose value is that of the density at zero."""
+    eta, _ = mirror_descent.random_problem(CONFIG, 1)
+    torch.testing.assert_close(torch.func.grad(mirror_descent.log_partition)(eta), mirror_descent.expectation(eta))
+    at_zero = mirror_descent.gaussian(eta).log_prob(torch.zeros(mirror_descent.DIMENSION, dtype=torch.float64))
+    torch.testing.assert_close(-mirror_descent.log_partition(eta), at_zero)
+    torch.testing.assert_close(mirror_descent.natural(*mirror_descent.from_natural(eta)), eta)
+
+
+def test_squared_gradients_of_single_examples_by_a_loop() -> None:
+    torch.manual_seed(0)
+    X, y = torch.randn(5, ggn_error.INPUTS).double(), torch.tensor([0.0, 1, 1, 0, 1]).double()
+    theta = torch.randn(ggn_error.WEIGHTS).double().requires_grad_()
+    each = torch.stack(
+        [torch.autograd.grad(ggn_error.loss(theta, X[i : i + 1], y[i : i + 1]), theta)[0] for i in range(5)]
+    )
+    g, h = ggn_error.gradient_and_ggn(theta.detach(), X, y)
+    torch.testing.assert_close(g, each.mean(0))
+    torch.testing.assert_close(h, (each**2).mean(0))
+
+
+def test_a_run_settles_where_it_stays_near_its_end() -> None:
+    steps = list(range(1, 11))
+    gap = torch.tensor([10.0, 8.0, 1.0, 6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
+    assert speed_and_quality.settles(steps, gap) == 5
+    assert speed_and_quality.settles(steps, torch.ones(10)) == 1
+
+
+def test_every_rate_and_run_is_looked_at() -> None:
+    X, y = speed_and_quality.problem(CONFIG)
+    config = preset("smoke", "text")
+    for method, M in (("vogn", 1), ("vprop", 32)):
+        steps, gaps = speed_and_quality.distances(config, X, y, method, M, 0.0)
+        assert steps[-1] == config.minibatches
+        assert gaps.shape == (len(steps), len(speed_and_quality.RATES), config.runs)
+        assert torch.isfinite(gaps).all()
+
+
+def test_first_actions_saturate_without_the_constant() -> None:
+    assert first_actions.saturated(CONFIG, 0, 0.0) > 0.99
+    assert first_actions.saturated(CONFIG, 0, first_actions.C) == 0.0

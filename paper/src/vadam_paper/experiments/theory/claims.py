@@ -1,13 +1,23 @@
 """The paper's statements about its algorithms."""
 
 from itertools import pairwise
+from typing import Any
 
+import numpy as np
+
+from vadam_paper.experiments.intervals import compared, difference, interval
 from vadam_paper.experiments.ledger import Claim, Evidence
 from vadam_paper.experiments.results import Results
-from vadam_paper.experiments.verdicts import exactly
+from vadam_paper.experiments.verdicts import above, below, every, exactly
 
 ROUNDING = 1e-12
 """Float64 differences below this count as rounding errors."""
+
+
+SLIGHTLY = 0.15
+"""Share of the optimum's ELBO up to which a difference counts as slight, as in the judges of Fig. 2b."""
+ALL, NONE = 0.99, 0.01
+"""Shares of first actions that count as all and as none."""
 
 
 def _exact(holds: bool, text: str) -> Evidence:
@@ -102,6 +112,82 @@ def _memory(results: Results) -> Evidence:
     return _exact(vectors["Vadam"] < vectors["BBVI with Adam"], f"{text}.")
 
 
+def _mirror_descent(results: Results) -> Evidence:
+    found = results["text"]["mirror-descent"]
+    text = (
+        f"{found['problems']} random Gaussians with full covariance in {found['dimension']} dimensions: F⁻¹∇_η L and ∇_m L differ by "
+        f"{_tiny(found['identity'])}; at the natural-gradient step the mirror-descent objective has a gradient of {_tiny(found['step'])}, "
+        "both relative."
+    )
+    return _exact(max(found["identity"], found["step"]) < 1e-10, text)
+
+
+def _ggn_error(results: Results) -> Evidence:
+    """Judge the change of the relative error from the start to the end of training, run by run, for many and for few examples."""
+    found = results["text"]["ggn-error"]
+    verdicts, parts = [], []
+    for N in ("1000", "100"):
+        errors, losses = np.asarray(found[N]["relative_error"]), np.asarray(found[N]["loss"])
+        change = difference(errors[:, -1].tolist(), errors[:, 0].tolist(), paired=True)
+        verdicts.append(below(change))
+        under_q = np.mean(found[N]["under_q"])
+        parts.append(
+            f"{N} examples: loss {losses[:, 0].mean():.2f} to {losses[:, -1].mean():.2f}, error {errors[:, 0].mean():.2f} to "
+            f"{errors[:, -1].mean():.2f}, change {change}; averaged over VOGN's q {under_q:.2f}"
+        )
+    text = (
+        f"Error of the mean squared gradients of single examples relative to the Hessian's diagonal, a network of {found['weights']} "
+        f"weights trained by maximum likelihood, 95 %: {'; '.join(parts)}. It falls while the fit is to the signal, and rises where the "
+        "network fits the noise of few examples."
+    )
+    return Evidence(every(*verdicts), text)
+
+
+def _vogn_1_is_slow(results: Results) -> Evidence:
+    found = results["text"]["speed-and-quality"]
+    slow, fast = found["vogn-M1"], found["vprop-M32"]
+    times = compared(slow["steps"], fast["steps"], lambda a, b: a.mean(-1) / b.mean(-1), paired=False)
+    text = (
+        f"Steps until the ELBO settles, each at the rate with the best end: VOGN, M = 1 {_settling(slow)}; Vprop, M = 32 "
+        f"{_settling(fast)}. Ratio of the steps, 95 %: {times}."
+    )
+    return Evidence(above(times, 1.0), text)
+
+
+def _vprop_slightly_worse(results: Results) -> Evidence:
+    found = results["text"]["speed-and-quality"]
+    gap = difference(found["vprop-M32"]["end"], found["vogn-M1"]["end"], paired=False)
+    margin = SLIGHTLY * abs(found["optimum"])
+    text = f"{_ends(found, 'vprop-M32', 'vogn-M1')} Difference, 95 %: {gap} nats; up to {margin:.1f} is slight."
+    return Evidence(every(above(gap), below(gap, margin)), text)
+
+
+def _vprop_1_worse(results: Results) -> Evidence:
+    found = results["text"]["speed-and-quality"]
+    gap = difference(found["vprop-M1"]["end"], found["vogn-M1"]["end"], paired=False)
+    return Evidence(above(gap), f"{_ends(found, 'vprop-M1', 'vogn-M1')} Difference, 95 %: {gap} nats.")
+
+
+def _settling(method: dict[str, Any]) -> str:
+    steps = float(np.mean(method["steps"]))
+    return f"{steps:.0f} ({steps * method['epochs_a_step']:.0f} epochs) at α = {method['rate']:g}"
+
+
+def _ends(found: dict[str, Any], *methods: str) -> str:
+    parts = ", ".join(f"{NAMES[method]} {interval(found[method]['end'])}" for method in methods)
+    return f"ELBO below the mean-field optimum of {found['optimum']:.1f}, at the end: {parts}."
+
+
+NAMES = {"vogn-M1": "VOGN, M = 1", "vprop-M1": "Vprop, M = 1", "vprop-M32": "Vprop, M = 32"}
+
+
+def _first_actions(results: Results) -> Evidence:
+    found = results["text"]["first-actions"]
+    without, with_c = (interval(found[name]) for name in ("without_c", "with_c"))
+    text = f"Share of first actions beyond ±0.999 over samples of the weights, 95 %: {without} without c, {with_c} with c = 10,000."
+    return Evidence(every(above(without, ALL), below(with_c, NONE)), text)
+
+
 CLAIMS = (
     Claim(
         "theorem-1",
@@ -129,4 +215,35 @@ CLAIMS = (
         "vadagrad-shrinks", "§5", "The entries of VadaGrad's s never decrease: its variance never expands.", _vadagrad
     ),
     Claim("memory", "Abstract, §1", "The algorithms need less memory than existing VI methods.", _memory),
+    Claim(
+        "mirror-descent",
+        "App. B",
+        "F(η)⁻¹∇_η L = ∇_m L: a mirror-descent step in the expectation parameters is a natural-gradient step.",
+        _mirror_descent,
+    ),
+    Claim(
+        "ggn-error",
+        "§3.2",
+        "For maximum likelihood, the error of the Gauss-Newton approximation decreases as the fit improves during training.",
+        _ggn_error,
+    ),
+    Claim(
+        "vogn-1-slow",
+        "§3.4",
+        "VOGN with M = 1 might converge slowly; Vprop with M > 1 converges fast.",
+        _vogn_1_is_slow,
+    ),
+    Claim("vprop-worse", "§3.4", "Vprop with M > 1 might result in slightly worse estimates.", _vprop_slightly_worse),
+    Claim(
+        "vprop-1",
+        "§3.4",
+        "Vprop with M = 1 may not be as good as VOGN with M = 1, because of the square root.",
+        _vprop_1_worse,
+    ),
+    Claim(
+        "first-actions",
+        "App. K",
+        "Without the constant c the first sampled weights contain no information (here: the first actions saturate).",
+        _first_actions,
+    ),
 )

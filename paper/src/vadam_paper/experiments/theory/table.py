@@ -38,6 +38,7 @@ def table(results: Results) -> Table:
             _small(identity["adam_minus_heavy_ball_with_quotient"]),
         ),
         ("§4: the same with γ̃ a product, as printed", "0", _small(identity["adam_minus_heavy_ball_with_product"])),
+        ("App. B: F⁻¹∇_η L from ∇_m L, relative", "0", _small(run["mirror-descent"]["identity"])),
         ("Vectors kept per weight: Vadam, Adam, BBVI", "3, 3, 6", _vectors(vectors)),
     ]
     return Table("Largest absolute differences in float64.", columns, rows)
