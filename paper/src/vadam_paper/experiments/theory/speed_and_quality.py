@@ -54,21 +54,21 @@ def distances(config: Config, X: Tensor, y: Tensor, method: str, M: int, optimum
     random = generator(config.seed, "speed", method, M)
     runs, N = config.runs, float(NUM_DATA)
     rate = torch.tensor(RATES, dtype=torch.float64)[:, None, None]
-    state = von.init(torch.zeros(len(RATES), runs, DIMENSION, dtype=torch.float64), init_precision=N, N=N, lam=LAM)
-    update = von.update if method == "vogn" else vprop.update
+    rule: Any = von if method == "vogn" else vprop
+    state = rule.init(torch.zeros(len(RATES), runs, DIMENSION, dtype=torch.float64), init_precision=N, N=N, lam=LAM)
     looks = sorted({round(config.minibatches ** (k / LOOKS)) for k in range(LOOKS + 1)})
     gaps = []
     for step in range(1, config.minibatches + 1):
         noise = torch.randn(state.mu.shape, generator=random, dtype=torch.float64)
-        theta = state.mu + noise * von.precision(state, N=N, lam=LAM).rsqrt()
+        theta = state.mu + noise * rule.precision(state, N=N, lam=LAM).rsqrt()
         rows = torch.randint(NUM_DATA, (len(RATES), runs, M), generator=random)
         x, t = X[rows], y[rows]
         each = (torch.sigmoid((x * theta[..., None, :]).sum(-1)) - t)[..., None] * x
         g = each.mean(-2)
         h = (each**2).mean(-2) if method == "vogn" else g**2
-        state = update(state, g, h, alpha=rate, beta=rate, N=N, lam=LAM)
+        state = rule.update(state, g, h, alpha=rate, beta=rate, N=N, lam=LAM)
         if step in looks:
-            gaps.append(optimum - _elbo(X, y, state.mu, 1 / von.precision(state, N=N, lam=LAM)))
+            gaps.append(optimum - _elbo(X, y, state.mu, 1 / rule.precision(state, N=N, lam=LAM)))
     return looks, torch.stack(gaps)
 
 
