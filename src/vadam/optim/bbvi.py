@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from vadam import rules
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
+from vadam.optim.signature import group_arguments
 
 
 class BBVI(Reparameterised):
@@ -28,6 +29,7 @@ class BBVI(Reparameterised):
 
     rule = rules.bbvi
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -39,13 +41,4 @@ class BBVI(Reparameterised):
         prior_precision: float = 1.0,
         init_precision: float | None = None,
         **common: Unpack[Common],
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "eps": eps,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-        }
-        super().__init__(params, defaults, **common)
+    ) -> None: ...

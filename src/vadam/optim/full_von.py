@@ -16,6 +16,7 @@ from vadam.optim.common import Common
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Grads, Owner, Sample
 from vadam.optim.second_order import SecondOrder
+from vadam.optim.signature import group_arguments
 from vadam.optim.snapshot import mean_of, names, prior_of
 
 
@@ -39,6 +40,7 @@ class FullVON(SecondOrder):
     rule = rules.full_von
     has_loop = False
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -53,14 +55,6 @@ class FullVON(SecondOrder):
     ) -> None:
         checks.whole("limit", limit, low=1)
         self.limit = limit
-        defaults = {
-            "lr": lr,
-            "beta": beta,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-        }
-        super().__init__(params, defaults, **common)
 
     def add_param_group(self, param_group: Group) -> None:
         """Add a group; all weights must share a device and a dtype and stay within the limit."""

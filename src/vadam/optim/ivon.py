@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from vadam import rules
 from vadam.optim.common import Common
 from vadam.optim.reparameterised import Reparameterised
+from vadam.optim.signature import group_arguments
 
 
 class IVON(Reparameterised):
@@ -30,6 +31,7 @@ class IVON(Reparameterised):
 
     rule = rules.ivon
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -42,14 +44,4 @@ class IVON(Reparameterised):
         clip_radius: float = float("inf"),
         rescale_lr: bool = True,
         **common: Unpack[Common],
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "hess_init": hess_init,
-            "clip_radius": clip_radius,
-            "rescale_lr": rescale_lr,
-        }
-        super().__init__(params, defaults, **common)
+    ) -> None: ...

@@ -16,7 +16,7 @@ from vadam.optim.estimate import Norms
 from vadam.optim.resume import Resumable
 from vadam.optim.sample import Grads
 from vadam.rules import arguments
-from vadam.rules.binding import RuleArgs, call, scope
+from vadam.rules.binding import RuleArgs, bind, call, rule_for, scope
 
 Group = dict[str, Any]
 
@@ -32,7 +32,7 @@ class RuleOptimizer(Resumable):
 
     def rule_of(self, group: Group) -> ModuleType:
         """Return the rule that trains the sampled weights of a group."""
-        return self.rule
+        return rule_for(self.rule, group)
 
     def _check(self, group: Group) -> None:
         """Refuse a parameter group with wrong arguments; fill in those that default to others."""
@@ -56,7 +56,7 @@ class RuleOptimizer(Resumable):
             adam = {"betas": (0.9, 0.999), "tau": 1.0, "init_precision": start, "batch_size": None}
             return rules.vadam, rules.vadam.rule_args({**values, **adam})
         rule = self.rule_of(group)
-        return rule, {**rule.rule_args(group), "sampling_precision": group.get("sampling_precision", 0.0)}
+        return rule, bind(rule, group)
 
     def _rule_and_args_of(self, p: Tensor, group: Group) -> tuple[ModuleType, RuleArgs]:
         """Return the rule of a parameter and its arguments; those per weight are tensors in its shape."""

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
+from vadam.optim.signature import group_arguments
 
 
 class VadaGrad(VariationalOptimizer):
@@ -29,6 +30,7 @@ class VadaGrad(VariationalOptimizer):
     rule = rules.vadagrad
     supports_deterministic = True
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -38,6 +40,4 @@ class VadaGrad(VariationalOptimizer):
         init_precision: float,
         num_data: float = 1,
         **common: Unpack[Common],
-    ) -> None:
-        defaults = {"lr": lr, "beta": beta, "num_data": num_data, "init_precision": init_precision}
-        super().__init__(params, defaults, **common)
+    ) -> None: ...

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
+from vadam.optim.signature import group_arguments
 
 
 class Vadam(VariationalOptimizer):
@@ -66,6 +67,7 @@ class Vadam(VariationalOptimizer):
     rule = rules.vadam
     supports_deterministic = True
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -79,15 +81,4 @@ class Vadam(VariationalOptimizer):
         tau: float = 1.0,
         sampling_precision: float = 0.0,
         **common: Unpack[Common],
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "betas": betas,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-            "batch_size": batch_size,
-            "tau": tau,
-            "sampling_precision": sampling_precision,
-        }
-        super().__init__(params, defaults, **common)
+    ) -> None: ...

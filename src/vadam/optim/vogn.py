@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Iterable
+from typing import Any, Unpack, cast
 
 from torch import Tensor, nn
 
 from vadam import curvature, rules
 from vadam.backends.shards import is_sharded
+from vadam.optim.base import VariationalOptimizer
+from vadam.optim.common import Common
 from vadam.optim.distributed import unwrapped
-from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.sample import Grads, Owner, Sample
+from vadam.optim.signature import group_arguments
 
 
-class VOGN(NewtonOptimizer):
+class VOGN(VariationalOptimizer):
     r"""Variational Online Gauss-Newton (paper §3.2), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``data_weight``),
@@ -36,6 +39,22 @@ class VOGN(NewtonOptimizer):
     rule = rules.vogn
     records_curvature = True
     _squares: curvature.PerExampleSquares | None = None
+
+    @group_arguments
+    def __init__(
+        self,
+        params: Iterable[Any],
+        lr: float = 1e-3,
+        beta: float = 0.999,
+        *,
+        num_data: float,
+        prior_precision: float = 1.0,
+        init_precision: float | None = None,
+        momentum: float = 0.0,
+        damping: float = 0.0,
+        tau: float = 1.0,
+        **common: Unpack[Common],
+    ) -> None: ...
 
     def attach(self, model: nn.Module, *, sequence_first: bool | None = None) -> VOGN:
         """Attach the model, and put hooks on its layers that record per-example squares.

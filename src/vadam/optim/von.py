@@ -19,16 +19,16 @@ from vadam.optim import checks
 from vadam.optim.base import Closure, ClosureCall
 from vadam.optim.common import Common
 from vadam.optim.interrupts import Uninterrupted
-from vadam.optim.newton import NewtonOptimizer
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Grads, Owner, Sample
 from vadam.optim.second_order import SecondOrder
+from vadam.optim.signature import group_arguments
 from vadam.rules.arguments import Argument
 from vadam.rules.binding import RuleArgs, call
 
 
-class VON(SecondOrder, Reparameterised, NewtonOptimizer):
+class VON(SecondOrder, Reparameterised):
     r"""Variational Online Newton (paper §3.1, App. D), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
@@ -53,8 +53,10 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
     other arguments are those of :class:`vadam.Vadam` and :class:`vadam.VOGN`.
     """
 
+    rule = rules.von
     _shortened: Tensor | float = 1.0  # β as a fraction of what was asked for
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -78,22 +80,15 @@ class VON(SecondOrder, Reparameterised, NewtonOptimizer):
         checks.whole("limit", limit, low=1)
         Argument("backtrack", 0.5, "(0, 1)", "Margin δ of back-tracking.").check(backtrack)
         self.curvature, self.probes, self.limit, self.backtrack = curvature, probes, limit, backtrack
-        super().__init__(
-            params,
-            lr,
-            beta,
-            num_data=num_data,
-            prior_precision=prior_precision,
-            init_precision=init_precision,
-            momentum=momentum,
-            damping=damping,
-            tau=tau,
-            **common,
-        )
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group; with exact curvature all weights must stay within the limit."""
+        super().add_param_group(param_group)
         weights = sum(p.numel() for p in self._sampled())
-        if curvature == "exact" and weights > limit:
+        if self.curvature == "exact" and weights > self.limit:
+            self.param_groups.pop()
             raise ValueError(
-                f"the exact Hessian diagonal of {weights} weights takes as many backward passes, more than limit={limit!r} "
+                f"the exact Hessian diagonal of {weights} weights takes as many backward passes, more than limit={self.limit!r} "
                 f"allows: use curvature='hutchinson' or 'reparam', or raise the limit"
             )
 

@@ -8,6 +8,7 @@ from typing import Any, Unpack
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.common import Common
+from vadam.optim.signature import group_arguments
 
 
 class Vprop(VariationalOptimizer):
@@ -28,6 +29,7 @@ class Vprop(VariationalOptimizer):
     rule = rules.vprop
     supports_deterministic = True
 
+    @group_arguments
     def __init__(
         self,
         params: Iterable[Any],
@@ -40,14 +42,4 @@ class Vprop(VariationalOptimizer):
         batch_size: int | None = None,
         tau: float = 1.0,
         **common: Unpack[Common],
-    ) -> None:
-        defaults = {
-            "lr": lr,
-            "beta": beta,
-            "num_data": num_data,
-            "prior_precision": prior_precision,
-            "init_precision": init_precision,
-            "batch_size": batch_size,
-            "tau": tau,
-        }
-        super().__init__(params, defaults, **common)
+    ) -> None: ...
