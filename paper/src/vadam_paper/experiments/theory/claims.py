@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from vadam_paper.experiments.intervals import compared, difference, interval
-from vadam_paper.experiments.ledger import Claim, Evidence
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
 from vadam_paper.experiments.results import Results
-from vadam_paper.experiments.verdicts import above, below, every, exactly
+from vadam_paper.experiments.verdicts import above, below, every, exactly, trials_needed
 
 ROUNDING = 1e-12
 """Float64 differences below this count as rounding errors."""
@@ -125,22 +125,23 @@ def _mirror_descent(results: Results) -> Evidence:
 def _ggn_error(results: Results) -> Evidence:
     """Judge the change of the relative error from the start to the end of training, run by run, for many and for few examples."""
     found = results["text"]["ggn-error"]
-    verdicts, parts = [], []
+    verdicts, parts, plans = [], [], []
     for N in ("1000", "100"):
         errors, losses = np.asarray(found[N]["relative_error"]), np.asarray(found[N]["loss"])
         change = difference(errors[:, -1].tolist(), errors[:, 0].tolist(), paired=True)
         verdicts.append(below(change))
-        under_q = np.mean(found[N]["under_q"])
+        start, soon, end = (f"{value:.2f}" for value in errors.mean(0))
         parts.append(
-            f"{N} examples: loss {losses[:, 0].mean():.2f} to {losses[:, -1].mean():.2f}, error {errors[:, 0].mean():.2f} to "
-            f"{errors[:, -1].mean():.2f}, change {change}; averaged over VOGN's q {under_q:.2f}"
+            f"{N} examples: the loss goes from {losses[:, 0].mean():.2f} to {losses[:, -1].mean():.2f}, the error from {start} over {soon} to "
+            f"{end}, change {change}; averaged over VOGN's q it is {np.mean(found[N]['under_q']):.2f}"
         )
+        if verdicts[-1] == Verdict.UNDECIDED and (needed := trials_needed(change, len(errors))) is not None:
+            plans.append(f"{needed} runs with {N} examples, a second each.")
     text = (
-        f"Error of the mean squared gradients of single examples relative to the Hessian's diagonal, a network of {found['weights']} "
-        f"weights trained by maximum likelihood, 95 %: {'; '.join(parts)}. It falls while the fit is to the signal, and rises where the "
-        "network fits the noise of few examples."
+        f"Error of the mean squared gradients of single examples, relative to the Hessian's diagonal; a network of {found['weights']} "
+        f"weights trained by maximum likelihood, 95 %: {'; '.join(parts)}. With 100 examples the network fits the noise of their labels."
     )
-    return Evidence(every(*verdicts), text)
+    return Evidence(every(*verdicts), text, " ".join(plans))
 
 
 def _vogn_1_is_slow(results: Results) -> Evidence:
