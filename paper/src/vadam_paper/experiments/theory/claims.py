@@ -132,8 +132,8 @@ def _ggn_error(results: Results) -> Evidence:
         verdicts.append(below(change))
         start, soon, end = (f"{value:.2f}" for value in errors.mean(0))
         parts.append(
-            f"{N} examples: the loss goes from {losses[:, 0].mean():.2f} to {losses[:, -1].mean():.2f}, the error from {start} over {soon} to "
-            f"{end}, change {change}; averaged over VOGN's q it is {np.mean(found[N]['under_q']):.2f}"
+            f"{N} examples: the loss goes from {losses[:, 0].mean():.2f} to {losses[:, -1].mean():.2f}, the error from {start} over {soon} "
+            f"to {end}, change {change}; averaged over VOGN's q it is {np.mean(found[N]['under_q']):.2f}"
         )
         if verdicts[-1] == Verdict.UNDECIDED and (needed := trials_needed(change, len(errors))) is not None:
             plans.append(f"{needed} runs with {N} examples, a second each.")
