@@ -1,5 +1,9 @@
 """The results recorded in the repository: complete, of this version, and beside the paper's numbers."""
 
+import json
+import re
+import shutil
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -128,3 +132,27 @@ def test_a_recorded_seed_of_image_classifiers_trained_anew_scores_alike(method: 
     for what in ("accuracy", "log_likelihood", "ece", "auroc_noise"):
         spread = np.std([seed[what] for seed in seeds], ddof=1)
         assert abs(again[what] - seeds[0][what]) < 4 * spread, what
+
+
+def rows_of(path: Path) -> list[dict]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+ROWS = sorted(ROOT.glob("*/*/rows.jsonl"))
+
+
+@pytest.mark.parametrize("path", ROWS, ids=lambda path: f"{path.parents[1].name}-{path.parent.name}")
+def test_every_row_names_a_commit(path: Path) -> None:
+    """The commit of the code that made it; older rows, the commit with which they landed. Each is in the history."""
+    commits = {row.get("commit") or row.get("landed") for row in rows_of(path)}
+    assert None not in commits
+    assert all(re.fullmatch(r"[0-9a-f]{12}", commit) for commit in commits)
+    git = shutil.which("git")
+    whole = git and subprocess.run(
+        [git, "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True
+    )
+    if not whole or whole.stdout.strip() != "false":
+        pytest.skip("the history is not here")
+    for commit in commits:
+        ancestor = subprocess.run([git, "merge-base", "--is-ancestor", commit, "HEAD"], cwd=ROOT, capture_output=True)
+        assert ancestor.returncode == 0, commit
