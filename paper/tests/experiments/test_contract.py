@@ -48,7 +48,7 @@ def test_an_unknown_name_is_answered_with_the_nearest(typed: str, meant: str) ->
 def test_readme_has_claim_protocol_and_numbered_deviations(experiment: Experiment) -> None:
     text = experiment.readme
     assert text.startswith(f"# {experiment.name}: ")
-    for heading in ("The paper", "Protocol", "Deviations"):
+    for heading in ("The paper", "Protocol", "Result", "Deviations"):
         assert f"\n## {heading}\n" in text
     deviations = re.findall(r"^(\d+)\. ", text.partition("## Deviations")[2], re.MULTILINE)
     assert [int(number) for number in deviations] == list(range(1, len(deviations) + 1))

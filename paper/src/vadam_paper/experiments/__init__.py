@@ -3,7 +3,8 @@
 Each folder is a package of small modules with fixed names:
 
     __init__.py   ``EXPERIMENT``: name, artefact, title (light: importing it imports no torch)
-    README.md     the paper's claim, the protocol, the deviations, numbered
+    README.md     the paper's claim, the protocol, the result, the numbered deviations
+    APPENDIX.md   what was tried on the way (optional)
     config.py     ``Config`` (typed, frozen) and ``preset(preset, protocol) -> Config``
     run.py        ``cells(config) -> {key: expected cost}`` and ``run_cell(config, key, context) -> result``
     claims.py     ``CLAIMS``: the paper's statements, each with a function that judges it from recorded results
