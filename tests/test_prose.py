@@ -72,3 +72,13 @@ def test_the_readmes_diff_trains_a_network() -> None:
             opt.step(closure)
     accuracy = (model(X[N:]).argmax(1) == y[N:]).float().mean()
     assert accuracy > 0.85  # Adam reaches 0.93 in as many epochs
+
+
+@pytest.mark.parametrize("name", ["bbvi", "ivon", "natural-momentum", "vadagrad", "vadam", "vogn", "von", "vprop"])
+def test_the_page_of_an_algorithm_lists_the_state_of_its_rule(name: str) -> None:
+    text = (ROOT / "docs" / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
+    line = re.search(r"^State\n: (.*)$", text, re.MULTILINE)
+    assert line is not None
+    listed = re.findall(r"`(\w+)`", line[1].split("; with momentum")[0])
+    rule = importlib.import_module(f"vadam.rules.{name.replace('-', '_')}")
+    assert listed == [field for field in rule.State._fields if field != "mu"]
