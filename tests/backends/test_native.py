@@ -303,14 +303,14 @@ _MIXED = """
 import os, signal
 import torch
 import vadam
-from vadam.backends.native import Table
+from vadam.backends.memory import Call
 
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
 
 {params}
 means = [p.detach().clone() for p in params]
 opt = vadam.Vadam(params, lr=0.0, num_data=1, backend="native")
-run = Table.run
+run = Call.run
 calls = []
 
 def interrupted(self, *arguments, **options):
@@ -323,7 +323,7 @@ for p in params:
     p.grad = torch.zeros_like(p)
 for _ in range(2):
     calls.clear()
-    Table.run = interrupted if _ else run
+    Call.run = interrupted if _ else run
     try:
         opt.zero_grad()
         opt.train()

@@ -6,16 +6,21 @@ can be laid end to end in one vector, up to a limit that bounds the temporaries;
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from types import ModuleType
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 
 from vadam.backends.shards import local, sharded_like
 from vadam.rules.binding import RuleArgs, scalar_fields, scope
+
+Grads = dict[Tensor, Tensor]
+"""A tensor of each of some parameters: gradients, curvatures, factors."""
 
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
@@ -24,6 +29,21 @@ LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
 def storage_dtype(p: Tensor) -> torch.dtype:
     """Return float32 for half-precision weights: an average with decay 0.999 does not move in bfloat16."""
     return torch.float32 if p.dtype in (torch.float16, torch.bfloat16) else p.dtype
+
+
+def are_same(some: Collection[Any], others: Collection[Any]) -> bool:
+    """Return True if two collections hold the same objects."""
+    return len(some) == len(others) and all(map(operator.is_, some, others))
+
+
+Memory = tuple[list[int], list[int], list[Any] | None]
+"""Addresses and sizes of tensors, and their strides; None if all are contiguous."""
+
+
+def memory_of(tensors: Sequence[Tensor]) -> Memory:
+    """Return where tensors lie in memory. Methods are mapped, without a line of Python for each of many small tensors."""
+    strides = None if all(map(TensorBase.is_contiguous, tensors)) else [*map(TensorBase.stride, tensors)]
+    return [*map(TensorBase.data_ptr, tensors)], [*map(TensorBase.numel, tensors)], strides
 
 
 class Bucket:
@@ -41,8 +61,19 @@ class Bucket:
         states: list[dict[str, Any]],
         *,
         sampled: bool = True,
+        overlaps: bool = False,
     ) -> None:
-        self.rule, self.rule_args, self.params, self.states, self.sampled = rule, rule_args, params, states, sampled
+        self.rule, self.rule_args, self.params, self.states = rule, rule_args, params, states
+        self.sampled, self.overlaps = sampled, overlaps
+        self.args_per_weight = names_per_weight(rule_args)
+        self.rows: Any = None  # cached by the native backend: where the parameters lay when the bucket was made
+
+    def with_args(self, rule_args: RuleArgs) -> Bucket:
+        """Return a bucket of the same parameters with other arguments."""
+        other = Bucket.__new__(Bucket)
+        other.__dict__.update(self.__dict__)
+        other.rule_args, other.args_per_weight = rule_args, names_per_weight(rule_args)
+        return other
 
     def parts(self) -> list[Bucket]:
         """Cut the bucket: small tensors together up to the limit, a large tensor by itself."""
@@ -67,12 +98,8 @@ class Bucket:
     def only(self, members: Sequence[int]) -> Bucket:
         """Return a bucket with some of the parameters, given by their positions."""
         params, states = [self.params[i] for i in members], [self.states[i] for i in members]
-        return Bucket(self.rule, args_of(self.rule_args, members), params, states, sampled=self.sampled)
-
-    @cached_property
-    def args_per_weight(self) -> tuple[str, ...]:
-        """The names of the arguments that are lists of tensors."""
-        return tuple(name for name, value in self.rule_args.items() if isinstance(value, list))
+        rule_args = args_of(self.rule_args, members)
+        return Bucket(self.rule, rule_args, params, states, sampled=self.sampled, overlaps=self.overlaps)
 
     def vector_args(self) -> RuleArgs:
         """Return the arguments of the rule; those per weight as one vector each."""
@@ -109,10 +136,21 @@ class Bucket:
         """Return the scalars of the states, in which all parameters of the bucket agree."""
         return {name: float(self.states[0][name]) for name in scalar_fields(self.rule)}
 
+    def scalars_agree(self) -> bool:
+        """Return True if the scalars of all parameters are equal."""
+        names = scalar_fields(self.rule)
+        return not names or len({*map(operator.itemgetter(*names), self.states)}) == 1
+
     def set_scalars(self, values: dict[str, float]) -> None:
         """Write the scalars into the state of every parameter."""
         for state in self.states:
             state.update(values)
+
+    def select(self, tensors: Grads) -> list[Tensor]:
+        """Return the tensors of the bucket's parameters, one for each."""
+        if are_same(tensors, self.params):
+            return [*tensors.values()]  # without a hash of every parameter
+        return [tensors[p] for p in self.params]
 
     def field(self, name: str) -> list[Tensor]:
         """Return the tensors of one field of the state; one tensor if the rule sees the whole model."""
@@ -208,18 +246,31 @@ def _in_order_of(p: Tensor, vector: Tensor, order: list[int] | None) -> Tensor:
     return vector.view([p.shape[axis] for axis in order]).permute([order.index(axis) for axis in range(p.dim())])
 
 
+def names_per_weight(rule_args: RuleArgs) -> tuple[str, ...]:
+    """Return the names of the arguments that are lists of tensors."""
+    if list not in map(type, rule_args.values()):
+        return ()
+    return tuple(name for name, value in rule_args.items() if isinstance(value, list))
+
+
 def args_of(rule_args: RuleArgs, members: Sequence[int]) -> RuleArgs:
     """Return the arguments of some parameters, given by their positions: lists of tensors are cut."""
-    if not any(isinstance(value, list) for value in rule_args.values()):
+    if list not in map(type, rule_args.values()):
         return rule_args
     return {k: [v[i] for i in members] if isinstance(v, list) else v for k, v in rule_args.items()}
 
 
 def make_buckets(
-    rule: ModuleType, rule_args: RuleArgs, params: list[Tensor], states: list[dict[str, Any]], *, sampled: bool
+    rule: ModuleType,
+    rule_args: RuleArgs,
+    params: list[Tensor],
+    states: list[dict[str, Any]],
+    *,
+    sampled: bool,
+    overlaps: bool = False,
 ) -> list[Bucket]:
-    """Sort the parameters of a group into buckets."""
-    whole = Bucket(rule, rule_args, params, states, sampled=sampled)
+    """Sort the parameters of a group into buckets. ``overlaps``: True if some parameters of the optimizer share memory."""
+    whole = Bucket(rule, rule_args, params, states, sampled=sampled, overlaps=overlaps)
     if scope(rule) == "tensor":
         return [whole.only([i]) for i in range(len(params))]
     names = scalar_fields(rule)

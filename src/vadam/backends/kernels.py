@@ -1,13 +1,14 @@
 """Native loops made from the rules: sampling, products, updates and norms.
 
-A kernel computes new values for every weight of many tensors. Its argument is a job of five words: number and address of the spans
-(tensor, offset, length, stream), address of the table with a row of addresses for each tensor (one for every array, then that of
-its numbers), seed, address of results. Each thread takes an equal share of the spans.
+A kernel computes new values for every weight of many tensors. Its argument is a job, an array of words: number and address of the
+tiles (tensor, offset, length), seed, stream of the first tensor, address of the results, of a factor for each tensor, of the numbers,
+then for every array the address of a column with the address of each tensor. Each thread takes an equal share of the tiles.
 """
 
 from __future__ import annotations
 
 import ctypes
+from array import array
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
@@ -20,7 +21,7 @@ from vadam.backends.llvm import DOUBLE, LONG, POINTER, REAL, Function, Library, 
 from vadam.backends.native_noise import emit_noise
 from vadam.rules.binding import arg_names, precision_fields, scalar_fields, scope, state_of, vector_fields
 
-TILE = 1 << 12  # weights of a span, at most: their noise stays in the nearest cache
+TILE = 1 << 12  # weights of a tile, at most: their noise stays in the nearest cache
 
 Values = dict[str, Value]
 Args = tuple[str, ...]
@@ -28,17 +29,29 @@ Args = tuple[str, ...]
 Compute = Callable[[Values, Sequence[Value]], Values]
 
 
-class Span(NamedTuple):
+class Tile(NamedTuple):
     """Part of one tensor, in the code of a kernel."""
 
     number: Value
+    tensor: Value
     offset: Value
     length: Value
+
+
+class Job(NamedTuple):
+    """The words of a job, in the code of a kernel."""
+
+    tile_count: Value
+    tiles: Value
+    seed: Value
     stream: Value
+    results: Value
+    factors: Value
+    numbers: Value
 
 
 class Kernel:
-    """A compiled loop over the spans of many tensors."""
+    """A compiled loop over the tiles of many tensors."""
 
     def __init__(self, library: Library, scalars: Sequence[str] = ()) -> None:
         self.run = threads.parallel(library)
@@ -50,8 +63,8 @@ class Kernel:
         """Return the scalars of the state after an update."""
         if not self._scalars:
             return {}
-        given, new = (ctypes.c_double * len(numbers))(*numbers), (ctypes.c_double * len(self._scalars))()
-        self._advance(given, new)
+        given, new = array("d", numbers), array("d", bytes(8 * len(self._scalars)))
+        self._advance(given.buffer_info()[0], new.buffer_info()[0])
         return dict(zip(self._scalars, new, strict=True))
 
 
@@ -91,7 +104,7 @@ def update(rule: ModuleType, args: Args, *, has_curvature: bool, in_place: bool)
 
     def new_state(values: Values, numbers: Sequence[Value]) -> Any:
         g = values["g"]
-        h = values["h"] * numbers[-1] if has_curvature else g * g
+        h = values["h"] * values["factor"] if has_curvature else g * g
         named = dict(zip([*scalars, *rule_args], numbers, strict=False)) | _per_weight(args, values)
         vectors = {name: values[name] for name in vector_fields(rule)}
         state = rule.State(
@@ -105,11 +118,13 @@ def update(rule: ModuleType, args: Args, *, has_curvature: bool, in_place: bool)
 
     arrays = ["theta", *([] if in_place else ["mu"]), "g", *(["h"] if has_curvature else []), *vector_fields(rule)]
     arrays += map(_column, args)
-    count = len(scalars) + len(rule_args) + has_curvature
+    count = len(scalars) + len(rule_args)
     module = ir.Module(name="update")
     _emit_loop(module, arrays, count, compute)
     if scalars:
-        _emit_scalars(module, arrays, count, lambda v, n: [getattr(new_state(v, n), name) for name in scalars])
+        _emit_scalars(
+            module, [*arrays, "factor"], count, lambda v, n: [getattr(new_state(v, n), name) for name in scalars]
+        )
     return Kernel(Library(module), scalars)
 
 
@@ -127,7 +142,7 @@ def gaussian() -> Kernel:
 
 @cache
 def squares() -> Kernel:
-    """Results[span] ← Σ x²."""
+    """Results[tile] ← Σ x²."""
     module = ir.Module(name="squares")
     _emit_sum(module)
     return Kernel(Library(module))
@@ -179,33 +194,36 @@ def _noise_kernel(rule: ModuleType, args: Args, arrays: Sequence[str], compute: 
 def _emit_loop(
     module: ir.Module, arrays: Sequence[str], count: int, compute: Compute, noise: ir.Function | None = None
 ) -> None:
-    """Add a kernel that computes new values of some arrays from others, ``count`` numbers and, if there is any, the noise."""
+    """Add a kernel that computes new values of some arrays from others, ``count`` numbers and, if there is any, the noise.
+
+    The value "factor" is that of the tensor.
+    """
     names = [*arrays, *(["eps"] if noise is not None else [])]
-    body = Function(module, "body", [*[POINTER] * len(names), POINTER, LONG])
-    pointers = dict(zip(names, body.ir.args, strict=False))
-    numbers = [body.load(body.ir.args[len(names)], DOUBLE, k) for k in range(count)]
-    n = body.argument(len(names) + 1)
+    body = Function(module, "body", [*[POINTER] * (len(names) + 2), LONG])
+    *pointers, numbers, factor, _ = body.ir.args
+    n = body.argument(len(names) + 2)
+    given = [body.load(numbers, DOUBLE, k) for k in range(count)]
     with body.loop(n.constant(0), n) as i:
-        new = compute(_Loaded(body, pointers, i), numbers)
-        for name, value in new.items():
-            body.store(value, pointers[name], i)
+        values = _Loaded(body, dict(zip(names, pointers, strict=True)), i, factor)
+        for name, value in compute(values, given).items():
+            body.store(value, pointers[names.index(name)], i)
     body.end()
 
-    def span(work: Function, at: Span, pointers: list[ir.Value], scratch: ir.Value) -> None:
-        arguments = pointers[:-1]
+    def run_tile(work: Function, job: Job, tile: Tile, pointers: list[ir.Value], scratch: ir.Value) -> None:
         if noise is not None:
-            half = (at.length + 1) >> 1
+            half = (tile.length + 1) >> 1
             second = work.builder.gep(scratch, [half.ir], source_etype=REAL)
-            seed = work.load(work.ir.args[0], LONG, 3)
-            work.builder.call(noise, [scratch, second, half.ir, seed.ir, at.stream.ir, (at.offset >> 1).ir])
-            arguments = [*arguments, scratch]
-        work.builder.call(body.ir, [*arguments, pointers[-1], at.length.ir])
+            stream = job.stream + tile.tensor
+            work.builder.call(noise, [scratch, second, half.ir, job.seed.ir, stream.ir, (tile.offset >> 1).ir])
+            pointers = [*pointers, scratch]
+        numbers, factor = work.offset(job.numbers, DOUBLE, 0), work.offset(job.factors, DOUBLE, tile.tensor)
+        work.builder.call(body.ir, [*pointers, numbers, factor, tile.length.ir])
 
-    _emit_work(module, len(arrays), span)
+    _emit_work(module, len(arrays), run_tile)
 
 
 def _emit_sum(module: ir.Module) -> None:
-    """Add a kernel that writes the sum of squares of every span to the results."""
+    """Add a kernel that writes the sum of squares of every tile to the results."""
     total = Function(module, "total", [POINTER, LONG, POINTER])
     n, builder = total.argument(1), total.builder
     cell = builder.alloca(REAL)
@@ -217,27 +235,28 @@ def _emit_sum(module: ir.Module) -> None:
     total.store(Value(builder, builder.fpext(builder.load(cell, typ=REAL), DOUBLE)), total.ir.args[2], 0)
     total.end()
 
-    def span(work: Function, at: Span, pointers: list[ir.Value], _: ir.Value) -> None:
-        results = work.load(work.ir.args[0], LONG, 4)
-        work.builder.call(total.ir, [pointers[0], at.length.ir, work.offset(results, DOUBLE, at.number)])
+    def run_tile(work: Function, job: Job, tile: Tile, pointers: list[ir.Value], _: ir.Value) -> None:
+        result = work.offset(job.results, DOUBLE, tile.number)
+        work.builder.call(total.ir, [pointers[0], tile.length.ir, result])
 
-    _emit_work(module, 1, span)
+    _emit_work(module, 1, run_tile)
 
 
-def _emit_work(module: ir.Module, arrays: int, span: Callable[..., None]) -> None:
-    """Add ``work(job, thread, threads)``: this thread's share of the spans."""
+def _emit_work(module: ir.Module, arrays: int, run_tile: Callable[..., None]) -> None:
+    """Add ``work(job, thread, threads)``: this thread's share of the tiles."""
     work = Function(module, "work", [POINTER, LONG, LONG])
     scratch = work.builder.alloca(REAL, size=ir.Constant(LONG, TILE))
-    job, thread, threads_ = work.ir.args[0], work.argument(1), work.argument(2)
-    count, spans, table = (work.load(job, LONG, k) for k in range(3))
-    first, last = (Value(work.builder, work.builder.sdiv((count * t).ir, threads_.ir)) for t in (thread, thread + 1))
+    address, thread, threads_ = work.ir.args[0], work.argument(1), work.argument(2)
+    words = [work.load(address, LONG, k) for k in range(len(Job._fields) + arrays)]
+    job, columns = Job(*words[: len(Job._fields)]), words[len(Job._fields) :]
+    first, last = (
+        Value(work.builder, work.builder.sdiv((job.tile_count * t).ir, threads_.ir)) for t in (thread, thread + 1)
+    )
     with work.loop(first, last) as index:
-        row = work.offset(spans, LONG, index * 4)
-        tensor, offset, length, stream = (work.load(row, LONG, k) for k in range(4))
-        addresses = work.offset(table, LONG, tensor * (arrays + 1))
-        pointers = [work.offset(work.load(addresses, LONG, k), REAL, offset) for k in range(arrays)]
-        numbers = work.offset(work.load(addresses, LONG, arrays), DOUBLE, 0)
-        span(work, Span(index, offset, length, stream), [*pointers, numbers], scratch)
+        row = work.offset(job.tiles, LONG, index * 3)
+        tile = Tile(index, *(work.load(row, LONG, k) for k in range(3)))
+        of_tensor = [work.load(work.offset(column, LONG, tile.tensor), LONG) for column in columns]
+        run_tile(work, job, tile, [work.offset(start, REAL, tile.offset) for start in of_tensor], scratch)
     work.end()
     threads.emit_region(module, work.ir)
 
@@ -255,9 +274,12 @@ def _emit_scalars(module: ir.Module, arrays: Sequence[str], count: int, compute:
 class _Loaded(dict[str, Value]):
     """Values of arrays at a position, loaded when they are used: an array that is only written is not read."""
 
-    def __init__(self, function: Function, pointers: dict[str, ir.Value], i: Value) -> None:
-        self._function, self._pointers, self._i = function, pointers, i
+    def __init__(self, function: Function, pointers: dict[str, ir.Value], i: Value, factor: ir.Value) -> None:
+        self._function, self._pointers, self._i, self._factor = function, pointers, i, factor
 
     def __missing__(self, name: str) -> Value:
-        self[name] = self._function.load(self._pointers[name], REAL, self._i)
+        if name == "factor":
+            self[name] = self._function.load(self._factor, DOUBLE)
+        else:
+            self[name] = self._function.load(self._pointers[name], REAL, self._i)
         return self[name]

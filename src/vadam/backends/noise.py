@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from functools import cached_property
 
 import torch
 import torch.distributed as dist
@@ -30,13 +29,16 @@ class NoiseSource:
     def __init__(self, generator: torch.Generator | None, *, replay: bool = False) -> None:
         self._generator, self._replay = generator, replay
         self._states: dict[int, Tensor] = {}  # of the device's generator, before the noise of a bucket
+        self._seed: int | None = None
 
-    @cached_property
+    @property
     def seed(self) -> int:
         """The seed of this sample, from the generator; it differs between ranks also where their generators do not."""
-        device = "cpu" if self._generator is None else self._generator.device
-        seed = int(torch.randint(1 << 62, (), generator=self._generator, device=device))
-        return _hash(seed, dist.get_rank()) if several_ranks() else seed
+        if self._seed is None:
+            device = "cpu" if self._generator is None else self._generator.device
+            seed = int(torch.randint(1 << 62, (), generator=self._generator, device=device))
+            self._seed = _hash(seed, dist.get_rank()) if several_ranks() else seed
+        return self._seed
 
     def normal(self, index: int, device: torch.device, dtype: torch.dtype) -> Normal:
         """Return a function that draws the noise of a bucket; called again, it draws the same numbers."""

@@ -19,14 +19,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.shards import whole
 from vadam.rules.binding import RuleArgs, call, precision_fields, scope, state_of, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
 
-Grads = dict[Tensor, Tensor]
 Vectors = dict[str, Any]
 Scalars = dict[str, Any]
 Values = tuple[list[Tensor], Scalars]
@@ -122,6 +121,13 @@ class Plain:
         dtype = torch.float64 if any(x.dtype is torch.float64 for x in tensors) else torch.float32
         return torch.stack([whole(norm) for norm in torch._foreach_norm(list(tensors), 2, dtype)])
 
+    def first_above(self, bound: float, tensors: Sequence[Tensor]) -> int | None:
+        """Return the position of the first of some tensors on the CPU whose norm is not below a bound; None if all are."""
+        if not tensors:
+            return None
+        fine = self.norms(tensors) < bound
+        return None if bool(fine.all()) else int(fine.logical_not().nonzero()[0])
+
     def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
         state = state_of(bucket.rule, self.precision_vectors(bucket), bucket.scalars())
@@ -191,17 +197,19 @@ class PlainDraw:
             keep = self._keep_mean or bucket.dtype != bucket.params[0].dtype  # half precision would not come back
             overwritten = bucket.is_view(mu) or bucket.size > CHUNK
             mean = None if not keep else mu.clone() if overwritten else mu
-            put_aside = self._samples[i] if self._samples else None
+            keep_sample = self._samples[i] if self._samples else None
             theta = (
-                self._backend.sample(bucket, vectors, self._noise, i, self._sign) if put_aside is None else put_aside
+                self._backend.sample(bucket, vectors, self._noise, i, self._sign)
+                if keep_sample is None
+                else keep_sample
             )
             self._means[i] = mean
             bucket.scatter([theta], bucket.params)
         self._samples = []
 
-    def restore(self, *, put_aside: bool = False) -> None:
+    def restore(self, *, keep_sample: bool = False) -> None:
         """Let the parameters hold the means again; interrupted, it can be called again."""
-        if put_aside and not self._samples:
+        if keep_sample and not self._samples:
             held = [bucket.gather(bucket.params)[0] for bucket in self.buckets]
             self._samples = [x.clone() if b.is_view(x) else x for x, b in zip(held, self.buckets, strict=True)]
         while self._means:  # the last bucket first: parameters may share their memory

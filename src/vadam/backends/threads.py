@@ -36,7 +36,8 @@ def openmp() -> ctypes.CDLL | None:
 
 def number_for(tiles: int) -> int:
     """Return how many threads are worth waking for so many tiles."""
-    return max(1, min(torch.get_num_threads(), tiles // TILES_OF_A_THREAD))
+    available, useful = torch.get_num_threads(), tiles // TILES_OF_A_THREAD
+    return available if useful >= available else useful or 1
 
 
 def emit_region(module: ir.Module, work: ir.Function) -> None:

@@ -1,4 +1,4 @@
-"""The hooks by which an attached model tells its optimizer what happens to it."""
+"""An ordinary training loop: the model is attached, and its hooks tell the optimizer when to sample and when to return to the mean."""
 
 from __future__ import annotations
 
@@ -6,23 +6,28 @@ import sys
 import weakref
 from collections.abc import Callable
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
-from vadam.optim.distributed import replicas_of, unwrapped
+from vadam.backends.bucket import Grads
+from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
+from vadam.optim.estimate import gradients
+from vadam.optim.interrupts import Uninterrupted
+from vadam.optim.nonfinite import CheckedOptimizer
+from vadam.optim.sample import Owner
 
 if TYPE_CHECKING:
-    from vadam.optim.base import VariationalOptimizer
+    from vadam.optim.sample import Sample
 
 
 class Hook:
     """Calls ``react(optimizer, module)``. Knows the optimizer weakly; a copied or unpickled model carries a hook that does nothing."""
 
-    def __init__(self, optimizer: VariationalOptimizer | None = None, react: Callable[..., None] | None = None) -> None:
+    def __init__(self, optimizer: AttachedUse | None = None, react: Callable[..., None] | None = None) -> None:
         self._optimizer = (lambda: None) if optimizer is None else weakref.ref(optimizer)
         self._react = react
 
@@ -43,7 +48,7 @@ class BackwardHook:
     nothing. The gradients of the model's outputs arrive in the outer one.
     """
 
-    def __init__(self, optimizer: VariationalOptimizer) -> None:
+    def __init__(self, optimizer: AttachedUse) -> None:
         self._optimizer = weakref.ref(optimizer)
         self._asked_in = -1
 
@@ -97,7 +102,7 @@ def _at_the_end(callback: Callable[[], None]) -> None:
 class Attachment:
     """The hooks on one model; they go when the optimizer goes."""
 
-    def __init__(self, optimizer: VariationalOptimizer, model: nn.Module) -> None:
+    def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
         before_forward = Hook(optimizer, lambda opt, module: opt._before_forward(module))
@@ -127,3 +132,126 @@ class Attachment:
 def _remove(handles: list[Any]) -> None:
     for handle in handles:
         handle.remove()
+
+
+class AttachedUse(CheckedOptimizer):
+    """An optimizer that perturbs the weights of an attached model, or between ``train()`` and ``eval()``."""
+
+    #: Power of c by which ĥ is multiplied when the gradient is multiplied by c, as by loss scaling or clipping.
+    curvature_degree: ClassVar[int] = 2
+    #: True if ĥ is recorded during the backward pass, before the gradient is scaled or clipped.
+    records_curvature: ClassVar[bool] = False
+    #: False if the optimizer must evaluate the loss itself, so that an ordinary loop is not possible.
+    has_loop: bool = True
+
+    samples: int
+    _attachment: Attachment | None
+
+    if TYPE_CHECKING:
+
+        def _open_sample(self, owner: Owner) -> Sample: ...
+        def _close_sample(self, *, restore: bool = True) -> None: ...
+
+    def attach(self, model: nn.Module) -> Self:
+        """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
+
+        The sample lasts from the forward to ``step()``, over several micro-batches if there are some; with ``samples`` S > 1
+        each backward pass ends one, and S forward and backward passes make a step. Saving the model saves the mean. It also gives
+        the parameters their names, in posteriors and error messages. Returns the optimizer.
+        """
+        if not isinstance(model, nn.Module):
+            raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
+        owned = set(model.parameters())
+        if not any(p in owned for _, p in self._grouped()):
+            raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
+        if any(p not in owned for p in self._sampled()):
+            raise ValueError(
+                "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
+                "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
+            )
+        if replicas_of(model) is not None and not self.has_loop:
+            raise ValueError(
+                f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
+                f"or use one of Vadam, Vprop, VOGN, VadaGrad, BBVI, IVON, or VON with curvature='reparam'"
+            )
+        self.detach()
+        self._attachment = Attachment(self, model)
+        return self
+
+    def detach(self) -> None:
+        """Undo ``attach``."""
+        self.eval()
+        if self._attachment is not None:
+            self._attachment.remove()
+        self._attachment = None
+
+    def train(self) -> None:
+        """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
+        self._heal()
+        if self._weights.owner is None and self._sampled():
+            self._open_sample(Owner.LOOP)
+
+    def eval(self) -> None:
+        """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
+        self._heal()
+        if self._weights.owner is Owner.LOOP:
+            self._weights.pause()
+
+    @property
+    def holds_sample(self) -> bool:
+        """True while the parameters hold a sample; otherwise they hold the mean."""
+        self._heal()
+        return self._weights.owner is not None
+
+    def _before_forward(self, model: nn.Module) -> None:
+        """React to a forward pass of the attached model."""
+        refuse_join(model)
+        averages = self.records_curvature or self.curvature_degree == 1
+        if averages and self._attachment is not None and self._attachment.replicas is None and inside_replica():
+            raise RuntimeError(
+                f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
+                f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
+            )
+        self._heal()
+        weights, training = self._weights, model.training
+        if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
+            return
+        if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
+            if training and weights.owner is None and torch.is_grad_enabled() and self.has_loop:
+                raise RuntimeError(
+                    "activation checkpointing of the whole attached model with use_reentrant=True runs its first pass without "
+                    "gradients, at the mean, and its second at a sample: pass use_reentrant=False, or checkpoint its layers"
+                )
+            return
+        if not training:
+            self.eval()
+        elif torch.is_grad_enabled() and self.has_loop:
+            for unfinished in (weights.sample, weights.paused):
+                frozen_since = unfinished is not None and set(unfinished.params) != set(self._sampled())
+                if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
+                    self._reset_step()
+            self.train()
+
+    def _after_backward(self) -> None:
+        """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
+        if self._weights.sample is None:
+            return
+        if self.records_curvature:
+            with Uninterrupted():
+                (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
+        if self._weights.owner is Owner.LOOP and self.samples > 1:
+            self._close_sample()
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""
+        self._heal()
+        if self._weights.owner is None:
+            self._reset_step()
+        super().zero_grad(set_to_none)
+
+    def _over_ranks(self, captured: Grads | None) -> Grads | None:
+        """Return the mean of what each rank has recorded, where the attached model is replicated."""
+        if captured is None or self._attachment is None or self._attachment.replicas is None:
+            return captured
+        means = mean_over(self._attachment.replicas, self._sampled(), captured)
+        return {p: mean for p, mean in means.items() if p.grad is not None}  # without those that no rank has used

@@ -9,21 +9,21 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from vadam.backends.bucket import Grads
 from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim import checks, nonfinite, prior
-from vadam.optim.attach import Attachment, in_backward
-from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of
+from vadam.optim import checks, prior
+from vadam.optim.attach import AttachedUse
+from vadam.optim.context import SampledParams
 from vadam.optim.estimate import Estimate, gradients, mean_of_losses
 from vadam.optim.interrupts import Uninterrupted
-from vadam.optim.nonfinite import Check, PendingCheck
-from vadam.optim.rule_optimizer import Group, RuleOptimizer
-from vadam.optim.sample import Grads, Owner, Sample, WeightState
+from vadam.optim.rule_optimizer import Group
+from vadam.optim.sample import Owner, Sample, WeightState
 from vadam.optim.snapshot import mean_field, names
 from vadam.rules import arguments
 from vadam.rules.binding import scope
@@ -31,23 +31,13 @@ from vadam.rules.binding import scope
 Closure = Callable[[], Any]
 
 
-class VariationalOptimizer(RuleOptimizer):
+class VariationalOptimizer(AttachedUse):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
-    #: Power of c by which ĥ is multiplied when the gradient is multiplied by c, as by loss scaling or clipping.
-    curvature_degree: ClassVar[int] = 2
-    #: True if ĥ is recorded during the backward pass, before the gradient is scaled or clipped.
-    records_curvature: ClassVar[bool] = False
-    #: False if the optimizer must evaluate the loss itself, so that an ordinary loop is not possible.
-    has_loop: bool = True
-    #: True if GradScaler may leave unscaling and the decision about an overflow to ``step``.
-    handles_overflow: bool = True
-
-    _attachment: Attachment | None
     _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample
     _unpaired: NoiseSource | None  # of an antithetic pair's first half
     _base: Grads  # gradients that were there before a closure with several samples
-    _from_loop: bool  # True if an attached model's forward opened a sample of this step
+    _from_loop: bool  # True if a loop opened a sample of this step
 
     def __init__(
         self,
@@ -75,11 +65,12 @@ class VariationalOptimizer(RuleOptimizer):
     def _start_afresh(self) -> None:
         """Set up what is neither an argument nor in the state: no sample, no attached model, no step under way."""
         self._skipped = 0
-        self._pending: PendingCheck | None = None
+        self._pending = None
         self._attachment = None
         self._weights = WeightState()
+        self._plans = []
         self._estimate = Estimate(self)
-        self._reset_step()
+        self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
         weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
@@ -200,115 +191,16 @@ class VariationalOptimizer(RuleOptimizer):
         """
         return SampledParams(self)
 
-    def attach(self, model: nn.Module) -> VariationalOptimizer:
-        """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
-
-        The sample lasts from the forward to ``step()``, over several micro-batches if there are some; with ``samples`` S > 1
-        each backward pass ends one, and S forward and backward passes make a step. Saving the model saves the mean. It also gives
-        the parameters their names, in posteriors and error messages. Returns the optimizer.
-        """
-        if not isinstance(model, nn.Module):
-            raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
-        owned = set(model.parameters())
-        if not any(p in owned for _, p in self._grouped()):
-            raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
-        if any(p not in owned for p in self._sampled()):
-            raise ValueError(
-                "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
-                "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
-            )
-        if replicas_of(model) is not None and not self.has_loop:
-            raise ValueError(
-                f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
-                f"or use one of Vadam, Vprop, VOGN, VadaGrad, BBVI, IVON, or VON with curvature='reparam'"
-            )
-        self.detach()
-        self._attachment = Attachment(self, model)
-        return self
-
-    def detach(self) -> None:
-        """Undo ``attach``."""
-        self.eval()
-        if self._attachment is not None:
-            self._attachment.remove()
-        self._attachment = None
-
-    def train(self) -> None:
-        """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
-        self._heal()
-        if self._weights.owner is None and self._sampled():
-            self._open_sample(Owner.LOOP)
-
-    def eval(self) -> None:
-        """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
-        self._heal()
-        if self._weights.owner is Owner.LOOP:
-            self._weights.pause()
-
-    @property
-    def holds_sample(self) -> bool:
-        """True while the parameters hold a sample; otherwise they hold the mean."""
-        self._heal()
-        return self._weights.owner is not None
-
-    def _before_forward(self, model: nn.Module) -> None:
-        """React to a forward pass of the attached model."""
-        refuse_join(model)
-        averages = self.records_curvature or self.curvature_degree == 1
-        if averages and self._attachment is not None and self._attachment.replicas is None and inside_replica():
-            raise RuntimeError(
-                f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
-                f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
-            )
-        self._heal()
-        weights, training = self._weights, model.training
-        if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
-            return
-        if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
-            if training and weights.owner is None and torch.is_grad_enabled() and self.has_loop:
-                raise RuntimeError(
-                    "activation checkpointing of the whole attached model with use_reentrant=True runs its first pass without "
-                    "gradients, at the mean, and its second at a sample: pass use_reentrant=False, or checkpoint its layers"
-                )
-            return
-        if not training:
-            self.eval()
-        elif torch.is_grad_enabled() and self.has_loop:
-            for unfinished in (weights.sample, weights.paused):
-                frozen_since = unfinished is not None and set(unfinished.params) != set(self._sampled())
-                if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
-                    self._reset_step()
-            self.train()
-
-    def _after_backward(self) -> None:
-        """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
-        if self._weights.sample is None:
-            return
-        if self.records_curvature:
-            with Uninterrupted():
-                (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
-        if self._weights.owner is Owner.LOOP and self.samples > 1:
-            self._close_sample()
-
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""
-        self._heal()
-        if self._weights.owner is None:
-            self._reset_step()
-        super().zero_grad(set_to_none)
-
     # Samples -----------------------------------------------------------------------------------------------------------------
 
     def _open_sample(self, owner: Owner) -> Sample:
-        sample = self._weights.paused or self._draw()
-        self._weights.open(sample, owner)
+        """Let the parameters hold the paused sample or a new one."""
+        with Uninterrupted():
+            sample = self._weights.paused or self._draw()
+            self._weights.open(sample, owner)
         return sample
 
     def _draw(self) -> Sample:
-        with Uninterrupted():
-            return self._draw_new()
-
-    def _draw_new(self) -> Sample:
         if not self.store_mean:
             self._settle()  # the same scalars now and when the noise is drawn again
         unpaired = self._unpaired
@@ -320,7 +212,7 @@ class VariationalOptimizer(RuleOptimizer):
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        buckets = self._buckets(sampled=True)
+        buckets = self._buckets(trained, sampled=True)
         draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
 
@@ -328,9 +220,9 @@ class VariationalOptimizer(RuleOptimizer):
         """End a sample: restore the mean unless the update follows at once, and count it if it has a gradient."""
         owner = self._weights.owner
         assert owner is not None
-        put_aside = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
+        keep_sample = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
         with Uninterrupted():
-            sample = self._weights.close(restore=restore, put_aside=put_aside)
+            sample = self._weights.close(restore=restore, keep_sample=keep_sample)
             self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
@@ -342,18 +234,11 @@ class VariationalOptimizer(RuleOptimizer):
         if not counts:
             sample.draw.restore()  # the update begins at the mean, whichever sample has the gradient
 
-    def _over_ranks(self, captured: Grads | None) -> Grads | None:
-        """Return the mean of what each rank has recorded, where the attached model is replicated."""
-        if captured is None or self._attachment is None or self._attachment.replicas is None:
-            return captured
-        means = mean_over(self._attachment.replicas, self._sampled(), captured)
-        return {p: mean for p, mean in means.items() if p.grad is not None}  # without those that no rank has used
-
     def _drop_sample(self) -> None:
         """End a sample that failed: it leaves no trace."""
         with Uninterrupted():
             sample = self._weights.sample
-            self._weights.release()
+            self._weights.reset()
             if sample is not None:
                 self._captured(sample)
                 self._unpaired = sample.unpaired_before
@@ -373,10 +258,17 @@ class VariationalOptimizer(RuleOptimizer):
 
     def _reset_step(self) -> None:
         """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
+        if self._is_between_steps():
+            return
         with Uninterrupted():
-            self._weights.release()
+            self._weights.reset()
             self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
             self._estimate.reset()
+
+    def _is_between_steps(self) -> bool:
+        """Return True if there is nothing to reset."""
+        left = self._holder, self._unpaired, self._base or None, self._from_loop or None, self._estimate.last
+        return self._weights.is_idle and not self._estimate.has_marks and left == (None,) * 5
 
     # The update --------------------------------------------------------------------------------------------------------------
 
@@ -389,28 +281,18 @@ class VariationalOptimizer(RuleOptimizer):
 
     def _update_by(self, g: Grads, h: Grads, overflow: Tensor | None = None) -> None:
         """Check ĝ and ĥ, then apply the rule. On an error nothing has changed."""
-        self._settle()
-        norms = self._norms(g) if self.supports_deterministic else self._norms(g, h)  # of ĝ∘ĝ that of ĝ says it all
-        scale = self._estimate.scale(norms[0])
-        tests = [Check(kind, of) for kind, of in zip(("gradient", "curvature"), norms, strict=False)]
-        bound = nonfinite.bound_of(self.param_groups)
-        if all(values.is_cpu for test in tests for _, values in test.norms.vectors):
-            bad = nonfinite.first_bad(tests, bound)
-            if bad is not None:
-                self._refuse(*bad)
-            else:
-                self._apply(g, h, scale, None)
-        else:
-            self._pending = PendingCheck(tests, bound, overflow, self._buckets(g))
-            self._apply(g, h, scale, self._pending.accept)
+        kinds = {"gradient": g} if self.supports_deterministic else {"gradient": g, "curvature": h}
+        verdict = self._judge(kinds, overflow, with_norms=self._estimate.needs_norms)
+        if not verdict.refused:
+            scale = None if verdict.norms is None else self._estimate.scale(verdict.norms)
+            self._apply(g, h, scale, verdict.accept)
 
     def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
         """Apply the rule to all parameters that have a gradient."""
         last = self._estimate.last
-        with Uninterrupted():
-            draw = None if last is None else last.draw
-            self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
-            prior.learn(self)
+        draw = None if last is None else last.draw
+        self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
+        prior.learn(self)
 
     def _refuse_missing(self, g: Grads, h: Grads) -> None:
         if self.supports_deterministic or scope(self.rule) == "model":
@@ -422,63 +304,6 @@ class VariationalOptimizer(RuleOptimizer):
                     f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, "
                     f"call opt.attach(model) again"
                 )
-
-    def _refuse(self, kind: str, p: Tensor) -> None:
-        if self.nonfinite == "skip":
-            self._skip()
-            return
-        raise FloatingPointError(
-            f"the {kind} of {self._name(p)} is not finite, or so large that its square overflows. The step was refused, nothing has "
-            f"changed: lower lr, clip the gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
-        )
-
-    def _settle(self) -> None:
-        """Look at the flags of the last step on a device; raise if it was refused."""
-        pending, self._pending = self._pending, None
-        if pending is not None:
-            overflow, bad = pending.settle()
-            if overflow:
-                self._skip()
-            elif bad is not None:
-                self._refuse(*bad)
-
-    def _skip(self) -> None:
-        self._skipped += 1
-
-    @property
-    def skipped_steps(self) -> int:
-        """The number of steps that were skipped because a gradient was not finite."""
-        self._settle()
-        return self._skipped
-
-    @skipped_steps.setter
-    def skipped_steps(self, number: int) -> None:
-        self._settle()
-        self._skipped = number
-
-    @property
-    def _step_supports_amp_scaling(self) -> bool:
-        """True if GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
-        return self.handles_overflow and (self._weights.owner is Owner.LOOP or self._estimate.count > 0)
-
-    def _unscale(self) -> None:
-        """Undo the loss scaling that GradScaler has left to us."""
-        scale = getattr(self, "grad_scale", None)
-        if scale is not None:
-            params = self._trained()
-            self._estimate.expect_scaling(params)
-            for device in {p.device for p in params if p.grad is not None}:
-                grads = [p.grad for p in params if p.grad is not None and p.device == device]
-                torch._foreach_div_(grads, scale.to(device))
-
-    def _is_checkpoint_probe(self, grads: Grads) -> bool:
-        """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
-        is_fresh = not any(set(state) - {*prior.FIELDS} for state in self.state.values())
-        asked = is_fresh and all(group["lr"] == 0 for group in self.param_groups)
-        if asked and not any(bool(g.any()) for g in grads.values()):
-            self._buckets()
-            return True
-        return False
 
     # What was learned --------------------------------------------------------------------------------------------------------
 
@@ -496,42 +321,3 @@ class VariationalOptimizer(RuleOptimizer):
 
 class ClosureCall:
     """Lives as long as a call of ``step(closure)``."""
-
-
-class SampledParams:
-    """The block of ``sampled_params()``. If its end is interrupted, the optimizer drops the sample once the block is gone."""
-
-    def __init__(self, optimizer: VariationalOptimizer) -> None:
-        self._optimizer = optimizer
-
-    @torch._disable_dynamo
-    def __enter__(self) -> None:
-        optimizer = self._optimizer
-        optimizer._heal()
-        owner = optimizer._weights.owner
-        if owner is not None:
-            way_out = "call opt.step() or opt.eval() first" if owner is Owner.LOOP else "samples cannot be nested"
-            raise RuntimeError(f"the parameters already hold a sample, opened by {owner.value}: {way_out}")
-        optimizer._holder = weakref.ref(self)
-        try:
-            optimizer._open_sample(Owner.CONTEXT)
-        except BaseException:
-            optimizer._drop_sample()
-            raise
-
-    @torch._disable_dynamo
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        optimizer = self._optimizer
-        try:
-            if kind is None:
-                optimizer._close_sample()
-        except BaseException:
-            optimizer._drop_sample()
-            raise
-        if kind is not None:
-            optimizer._drop_sample()
-
-    def __del__(self) -> None:
-        optimizer = getattr(self, "_optimizer", None)  # None if __init__ was interrupted
-        if optimizer is not None and optimizer._holder is not None and optimizer._holder() is None:
-            optimizer._heal()

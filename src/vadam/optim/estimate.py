@@ -14,7 +14,8 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
-from vadam.optim.sample import GradientMarks, Grads, Sample
+from vadam.backends.bucket import Grads
+from vadam.optim.sample import GradientMarks, Sample
 
 
 class Norms:
@@ -60,6 +61,16 @@ class Estimate:
     def has_curvatures(self) -> bool:
         """True if ĥ had to be computed before the end."""
         return self._h is not None
+
+    @property
+    def has_marks(self) -> bool:
+        """True if gradients of an earlier sample are remembered."""
+        return self._marks is not None
+
+    @property
+    def needs_norms(self) -> bool:
+        """True if ``scale`` depends on the norms of the gradients."""
+        return self._h is not None and self._before is not None
 
     def stash_grads(self, params: list[Tensor], base: Grads) -> None:
         """Before a further sample: put the mean gradient aside, so that ``p.grad`` receives the sample's own."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from _signal import SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
+from _signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
 from collections.abc import Callable
 from types import FrameType
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 SIGNALS = (SIGINT, SIGTERM)
+_NOT_PYTHON = (None, SIG_DFL, SIG_IGN)  # handlers that cannot be called
 
 
 class _Thread(threading.local):
@@ -33,8 +34,7 @@ class Uninterrupted:
             return
         self._handlers: dict[int, Callable[..., Any]] = {}
         self._received: list[tuple[int, FrameType | None]] = []
-        if threading.get_ident() == threading.main_thread().ident:
-            self._install()
+        self._install()
         self._records = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
         _thread.is_inside = True
@@ -46,15 +46,18 @@ class Uninterrupted:
             try:
                 self._put_back()
             finally:
-                self._deliver()
+                if self._received:
+                    self._deliver()
 
     def _install(self) -> None:
         try:
             for number in SIGNALS:
                 handler = getsignal(number)
-                if callable(handler):
+                if handler not in _NOT_PYTHON:
                     self._handlers[number] = handler
                     signal(number, self._receive)
+        except ValueError:  # not the main thread
+            self._handlers = {}
         except BaseException:
             self._put_back()
             raise

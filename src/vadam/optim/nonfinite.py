@@ -7,42 +7,31 @@ in the next step. Weights and state are untouched by a refused step.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket
-from vadam.optim.estimate import Norms
+from vadam.backends.bucket import Bucket, Grads
+from vadam.optim.estimate import Estimate, Norms
+from vadam.optim.rule_optimizer import RuleOptimizer
+from vadam.optim.sample import Owner
 
 
-class Check(NamedTuple):
-    """Norms of one kind of tensor that have to stay below a limit."""
-
-    kind: str
-    norms: Norms
-
-
+@cache
 def limit(num_data: float, dtype: torch.dtype) -> float:
     """Return the largest norm of a gradient that a thousand steps can add up without an overflow of the precision."""
     return math.sqrt(torch.finfo(dtype).max / (1e6 * max(1.0, num_data)))
 
 
-def first_bad(checks: list[Check], bound: float) -> tuple[str, Tensor] | None:
-    """Return kind and parameter of the first norm on the CPU that is not below the bound."""
-    for kind, norms in checks:
-        for params, values in norms.vectors:
-            fine = values < bound
-            if not bool(fine.all()):
-                return kind, params[int(fine.logical_not().nonzero()[0])]
-    return None
-
-
 class PendingCheck:
     """The flags of a step on their way to the host, and the scalars of the state before that step."""
 
-    def __init__(self, checks: list[Check], bound: float, overflow: Tensor | None, buckets: list[Bucket]) -> None:
-        vectors = [(kind, params, values) for kind, norms in checks for params, values in norms.vectors]
+    def __init__(
+        self, norms_of: dict[str, Norms], bound: float, overflow: Tensor | None, buckets: list[Bucket]
+    ) -> None:
+        vectors = [(kind, params, values) for kind, norms in norms_of.items() for params, values in norms.vectors]
         self._params = [(kind, p) for kind, params, _ in vectors for p in params]
         device = next(values.device for _, _, values in vectors if not values.is_cpu)
         norms = [values if values.device == device else values.to(device) for _, _, values in vectors]
@@ -94,3 +83,93 @@ def bound_of(groups: list[dict[str, Any]]) -> float:
     dtypes = {p.dtype for group in groups for p in group["params"]}
     narrow = torch.float64 if dtypes == {torch.float64} else torch.float32
     return limit(max([group["num_data"] for group in groups]), narrow)
+
+
+class Verdict(NamedTuple):
+    """What is known of a step before its update: refused, or accepted by a flag on the device; norms of the gradients if asked for."""
+
+    refused: bool
+    accept: Tensor | None = None
+    norms: Norms | None = None
+
+
+class CheckedOptimizer(RuleOptimizer):
+    """An optimizer that refuses or skips steps whose gradient or curvature is not finite, or whose scaled loss has overflowed."""
+
+    #: True if GradScaler may leave unscaling and the decision about an overflow to ``step``.
+    handles_overflow: bool = True
+
+    nonfinite: str
+    _skipped: int
+    _pending: PendingCheck | None
+    _estimate: Estimate
+
+    if TYPE_CHECKING:
+
+        def _name(self, p: Tensor) -> str: ...
+
+    def _judge(self, kinds: dict[str, Grads], overflow: Tensor | None, *, with_norms: bool) -> Verdict:
+        """Check gradients and curvatures: at once on the CPU, by a flag on other devices."""
+        self._settle()
+        bound = bound_of(self.param_groups)
+        tensors = [x for of_kind in kinds.values() for x in of_kind.values()]
+        on_cpu = False not in [x.is_cpu for x in tensors]
+        found = [] if on_cpu and not with_norms else self._norms(*kinds.values())
+        norms = found[0] if found else None
+        if not on_cpu:
+            self._pending = PendingCheck(
+                dict(zip(kinds, found, strict=True)), bound, overflow, self._buckets([*kinds["gradient"]])
+            )
+            return Verdict(False, self._pending.accept, norms)
+        bad = self._backend.first_above(bound, tensors)
+        if bad is not None:
+            self._refuse(*[(kind, p) for kind, of_kind in kinds.items() for p in of_kind][bad])
+        return Verdict(bad is not None, None, norms)
+
+    def _refuse(self, kind: str, p: Tensor) -> None:
+        if self.nonfinite == "skip":
+            self._skip()
+            return
+        raise FloatingPointError(
+            f"the {kind} of {self._name(p)} is not finite, or so large that its square overflows. The step was refused, nothing has "
+            f"changed: lower lr, clip the gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
+        )
+
+    def _settle(self) -> None:
+        """Look at the flags of the last step on a device; raise if it was refused."""
+        pending, self._pending = self._pending, None
+        if pending is not None:
+            overflow, bad = pending.settle()
+            if overflow:
+                self._skip()
+            elif bad is not None:
+                self._refuse(*bad)
+
+    def _skip(self) -> None:
+        self._skipped += 1
+
+    @property
+    def skipped_steps(self) -> int:
+        """The number of steps that were skipped because a gradient was not finite."""
+        self._settle()
+        return self._skipped
+
+    @skipped_steps.setter
+    def skipped_steps(self, number: int) -> None:
+        self._settle()
+        self._skipped = number
+
+    @property
+    def _step_supports_amp_scaling(self) -> bool:
+        """True if GradScaler leaves an overflow to ``step``: while there is a sample to be dropped."""
+        return self.handles_overflow and (self._weights.owner is Owner.LOOP or self._estimate.count > 0)
+
+    def _unscale(self) -> None:
+        """Undo the loss scaling that GradScaler has left to us."""
+        scale = getattr(self, "grad_scale", None)
+        if scale is not None:
+            params = self._trained()
+            self._estimate.expect_scaling(params)
+            for device in {p.device for p in params if p.grad is not None}:
+                grads = [p.grad for p in params if p.grad is not None and p.device == device]
+                torch._foreach_div_(grads, scale.to(device))

@@ -25,6 +25,7 @@ class Resumable(Optimizer):
     generator: torch.Generator | None
     _skipped: int
     _pending: Any
+    _plans: list[Any]
 
     if TYPE_CHECKING:
         _weights: WeightState
@@ -36,6 +37,7 @@ class Resumable(Optimizer):
         def _heal(self) -> None: ...
         def _settle(self) -> None: ...
         def eval(self) -> None: ...
+        def _buckets(self) -> Any: ...
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; its arguments are checked like the constructor's."""
@@ -82,6 +84,7 @@ class Resumable(Optimizer):
         self._to_mean("load_state_dict()")
         self._reset_step()
         self._pending = None  # of a step that the checkpoint undoes
+        self._plans.clear()  # they hold the state that the checkpoint replaces
         seen: dict[str, Any] = {}
 
         def look(_: Optimizer, adapted: dict[str, Any]) -> None:
@@ -144,6 +147,15 @@ class Resumable(Optimizer):
                     raise ValueError(
                         f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(learned)}, not {sorted(wanted)}"
                     )
+
+    def _is_checkpoint_probe(self, grads: dict[torch.Tensor, torch.Tensor]) -> bool:
+        """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
+        is_fresh = not any(set(state) - {*prior.FIELDS} for state in self.state.values())
+        asked = is_fresh and all(group["lr"] == 0 for group in self.param_groups)
+        if asked and not any(bool(g.any()) for g in grads.values()):
+            self._buckets()
+            return True
+        return False
 
     def _to_mean(self, subject: str) -> None:
         if "_weights" not in self.__dict__:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from vadam import backends, rules
-from vadam.backends.bucket import Bucket, args_of, make_buckets, storage_dtype
+from vadam.backends.bucket import Bucket, Grads, are_same, storage_dtype
 from vadam.optim import prior
 from vadam.optim.estimate import Norms
+from vadam.optim.plan import Plan
 from vadam.optim.resume import Resumable
-from vadam.optim.sample import Grads
 from vadam.rules import arguments
 from vadam.rules.binding import RuleArgs, bind, call, rule_for, scope
 
@@ -29,6 +29,7 @@ class RuleOptimizer(Resumable):
     supports_deterministic: bool = False
 
     backend: str
+    _plans: list[Plan]  # the last two: of everything that is trained, and of a part of it
 
     def rule_of(self, group: Group) -> ModuleType:
         """Return the rule that trains the sampled weights of a group."""
@@ -76,23 +77,18 @@ class RuleOptimizer(Resumable):
         return [p for group in groups for p in group["params"] if p.requires_grad]
 
     def _buckets(self, params: Collection[Tensor] | None = None, *, sampled: bool = False) -> list[Bucket]:
-        """Sort parameters, by default all that are trained or ``sampled``, into buckets, with arguments and state as they are."""
-        everything = params is None or len(params) == len(self._trained())
-        wanted = set() if everything or params is None else {*params}
-        buckets: list[Bucket] = []
-        sees_model = False
-        for group in self.param_groups:
-            if sampled and group["deterministic"]:
-                continue
-            rule, rule_args = self._rule_and_args(group)
-            members = [i for i, p in enumerate(group["params"]) if (p.requires_grad if everything else p in wanted)]
-            if scope(rule) == "model":
-                sees_model = True
-            elif members:
-                own, own_args = [group["params"][i] for i in members], args_of(rule_args, members)
-                states = self._states_of(own, rule, group)
-                buckets += make_buckets(rule, own_args, own, states, sampled=not group["deterministic"])
-        return buckets + self._model_bucket({*self._sampled()} if everything else wanted) if sees_model else buckets
+        """Sort parameters, by default all that are trained or ``sampled``, into buckets, with arguments and state as they are.
+
+        The buckets are kept from step to step while parameters, state and what belongs together stay the same.
+        """
+        wanted = self._trained() if params is None else params
+        plan = next((plan for plan in self._plans if are_same(wanted, plan.params)), None)
+        if plan is None or not plan.refresh(self):
+            current = [other for other in self._plans if other is not plan and other.is_current(self)]
+            plan = Plan([*wanted], self)
+            self._plans = [plan, *current[:1]]
+        buckets = [bucket for bucket in plan.buckets if bucket.sampled] if sampled else plan.buckets
+        return buckets + self._model_bucket({*wanted}) if plan.sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
         """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""

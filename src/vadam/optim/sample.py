@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.noise import NoiseSource
 from vadam.optim.interrupts import Uninterrupted
 
 if TYPE_CHECKING:
     from vadam.optim.estimate import Norms
-
-Grads = dict[Tensor, Tensor]
 
 
 class Owner(Enum):
@@ -32,7 +30,7 @@ class Draw(Protocol):
     buckets: list[Bucket]
 
     def perturb(self) -> None: ...
-    def restore(self, *, put_aside: bool = False) -> None: ...
+    def restore(self, *, keep_sample: bool = False) -> None: ...
     def mean_of(self, p: Tensor) -> Tensor | None: ...
     def products(self, grads: Grads) -> Grads: ...
     def noise(self) -> Grads: ...
@@ -90,39 +88,50 @@ class WeightState:
         self.paused: Sample | None = None
         self._overdue: Sample | None = None  # closed, but held until an update overwrites it
 
+    @property
+    def is_idle(self) -> bool:
+        """True if the parameters hold the mean and no sample is paused."""
+        return self.sample is None and self.paused is None and self._overdue is None
+
     def mean_of(self, p: Tensor) -> Tensor | None:
         """Return the mean of a parameter that holds a sample, None if it holds its mean."""
         held = self.sample or self._overdue
         return None if held is None else held.draw.mean_of(p)
 
     def open(self, sample: Sample, owner: Owner) -> None:
-        """Let the parameters hold a sample; on an error they hold the mean."""
-        with Uninterrupted():
-            self.sample, self.owner, self.paused = sample, owner, None
-            try:
-                sample.draw.perturb()
-            except BaseException:
-                self._restore()
-                raise
+        """Let the parameters hold a sample; on an error they hold the mean. To be called where signals wait."""
+        self.sample, self.owner, self.paused = sample, owner, None
+        try:
+            sample.draw.perturb()
+        except BaseException:
+            self._restore()
+            raise
 
-    def close(self, *, restore: bool = True, put_aside: bool = False) -> Sample:
-        """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it."""
+    def close(self, *, restore: bool = True, keep_sample: bool = False) -> Sample:
+        """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it.
+
+        To be called where signals wait.
+        """
         sample = self.sample
         assert sample is not None
-        with Uninterrupted():
-            if restore:
-                sample.draw.restore(put_aside=put_aside)
-            self.sample, self.owner, self._overdue = None, None, None if restore else sample
+        if restore:
+            sample.draw.restore(keep_sample=keep_sample)
+        self.sample, self.owner, self._overdue = None, None, None if restore else sample
         return sample
 
     def pause(self) -> None:
         """Put the sample of a loop aside: the parameters hold the mean until it is resumed."""
         with Uninterrupted():
-            self.paused = self.close(put_aside=True)
+            self.paused = self.close(keep_sample=True)
 
     def release(self) -> None:
         """Let the parameters hold the mean, whatever was going on."""
         with Uninterrupted():
+            self.reset()
+
+    def reset(self) -> None:
+        """Let the parameters hold the mean and drop a paused sample. To be called where signals wait."""
+        if not self.is_idle:
             self._restore()
             self.paused = None
 

@@ -1,0 +1,231 @@
+"""The memory that native loops work on: addresses of tensors, tiles of work, room for means."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch._C import TensorBase
+from torch.autograd.graph import increment_version
+
+from vadam.backends import threads
+from vadam.backends.bucket import Memory, are_same, memory_of, wrong_size
+from vadam.backends.kernels import TILE, Kernel
+from vadam.backends.shards import PLAIN, local
+
+PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
+
+_is_cpu = TensorBase.is_cpu.__get__  # type: ignore[attr-defined]
+_shape = TensorBase.shape.__get__  # type: ignore[attr-defined]
+_dtype = TensorBase.dtype.__get__  # type: ignore[attr-defined]
+
+
+def is_float32_on_cpu(tensors: Sequence[Tensor]) -> bool:
+    """Return True if native loops can read the tensors, apart from their order in memory."""
+    return (
+        {*map(type, tensors)} <= {*PLAIN}
+        and {*map(_dtype, tensors)} <= {torch.float32}
+        and all(map(_is_cpu, tensors))
+        and not any(map(TensorBase.is_neg, tensors))
+    )
+
+
+def is_dense(x: Tensor) -> bool:
+    """Return True if the elements fill a stretch of memory, each once."""
+    expected = 1
+    for size, stride in sorted(zip(x.shape, x.stride(), strict=True), key=lambda pair: pair[1]):
+        if size != 1 and stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+class Rows:
+    """Dense float32 tensors on the CPU, cut into tiles: a row for each tensor."""
+
+    def __init__(self, tensors: Sequence[Tensor]) -> None:
+        self.tensors = tensors
+        self.memory = memory_of(tensors)
+        self.column = Column(self.memory[0])
+        self.tiles = tiles_of((*self.memory[1],))
+        self._columns: dict[str, tuple[Sequence[Tensor], Memory, Column]] = {}
+
+    @classmethod
+    def make(cls, params: Sequence[Tensor]) -> Rows | None:
+        """Return the rows of parameters, or of this rank's shards; None if native loops cannot take them."""
+        shards = params if {*map(type, params)} <= {*PLAIN} else [local(p) for p in params]
+        if not is_float32_on_cpu(shards):
+            return None
+        rows = cls(shards)
+        dense = rows.memory[2] is None or all(map(is_dense, shards))
+        return rows if dense and _all_have_memory(rows.memory) else None
+
+    @cached_property
+    def pieces(self) -> list[list[int]]:
+        """For each piece of memory of a room, where its tensors begin in it, and its end."""
+        pieces: list[list[int]] = []
+        for size in self.memory[1]:
+            if not pieces or pieces[-1][-1] + size > PIECE:
+                pieces.append([0])
+            pieces[-1].append(pieces[-1][-1] + size)
+        return pieces
+
+    def are_current(self) -> bool:
+        """Return True if the tensors lie where they lay."""
+        return memory_of(self.tensors) == self.memory
+
+    def find(self, name: str, tensors: Sequence[Tensor]) -> Column | None:
+        """Return the addresses of tensors with the layout of these rows, None if one has another; cached by a name."""
+        known = self._columns.get(name)
+        same = known is not None and are_same(tensors, known[0])
+        if not same and not is_float32_on_cpu(tensors):
+            return None
+        memory = memory_of(tensors)
+        if same and known is not None and memory == known[1]:
+            return known[2]
+        if memory[1:] != self.memory[1:] or not _all_have_memory(memory):
+            return None
+        column = Column(memory[0])
+        if name:
+            self._columns[name] = tensors, memory, column
+        return column
+
+
+class Column:
+    """The addresses of some tensors, in memory themselves."""
+
+    def __init__(self, addresses: list[int]) -> None:
+        self._addresses = array("q", addresses)
+        self.address = self._addresses.buffer_info()[0]
+
+
+def _all_have_memory(memory: Memory) -> bool:
+    addresses, sizes, _ = memory
+    return 0 not in addresses or all(a or not n for a, n in zip(addresses, sizes, strict=True))
+
+
+class Tiles(NamedTuple):
+    """The tiles of some tensors (tensor, offset, length), and where each tensor begins among them."""
+
+    table: np.ndarray
+    address: int
+    first: np.ndarray
+    is_empty: np.ndarray
+
+
+@lru_cache(maxsize=64)
+def tiles_of(sizes: tuple[int, ...]) -> Tiles:
+    """Cut tensors of these sizes into tiles."""
+    counts = np.array([-(-size // TILE) for size in sizes], dtype=np.int64)
+    first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
+    tensor = np.repeat(np.arange(len(sizes)), counts)
+    offset = TILE * (np.arange(len(tensor)) - first[tensor])
+    length = np.minimum(TILE, np.array(sizes, dtype=np.int64)[tensor] - offset)
+    table = np.ascontiguousarray(np.column_stack([tensor, offset, length]).astype(np.int64))
+    return Tiles(table, address_of(table), first, counts == 0)
+
+
+def address_of(x: np.ndarray) -> int:
+    """Return the address of an array's first element."""
+    return int(x.__array_interface__["data"][0])
+
+
+class Room:
+    """Uninitialised memory with the layout of some rows, in pieces.
+
+    Large pieces would be new memory of the system every time, at the cost of a page fault for every page.
+    """
+
+    def __init__(self, rows: Rows) -> None:
+        self._rows, self._shapes = rows, [*map(_shape, rows.tensors)]
+        self._pieces = [torch.empty(starts[-1], dtype=torch.float32, device="cpu") for starts in rows.pieces]
+        bases = [piece.data_ptr() for piece in self._pieces]
+        at = zip(bases, rows.pieces, strict=True)
+        self.column = Column([base + 4 * start for base, starts in at for start in starts[:-1]])
+
+    def tensors(self) -> list[Tensor]:
+        """Return the memory as tensors in the layout of the rows."""
+        parts = [
+            flat[start:end]
+            for flat, starts in zip(self._pieces, self._rows.pieces, strict=True)
+            for start, end in pairwise(starts)
+        ]
+        strides = self._rows.memory[2]
+        if strides is None:
+            return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
+        layouts = zip(parts, self._shapes, strides, strict=True)
+        return [part.as_strided(shape, stride) for part, shape, stride in layouts]
+
+
+class Call:
+    """One run of a kernel over rows: the addresses of its arrays, one after the other."""
+
+    def __init__(self, rows: Rows) -> None:
+        self.rows = rows
+        self._columns: list[Column] = []
+        self._written: list[Tensor] = []
+        self._copies: list[
+            tuple[Tensor | None, Tensor]
+        ] = []  # tensors to be written, and what is computed in their place
+
+    def add(self, tensors: Sequence[Tensor], *, written: bool = False, cache_as: str = "") -> None:
+        """Add an array: a tensor for each row. What does not have the layout of its row is copied, and copied back."""
+        column = self.rows.find(cache_as, tensors)
+        if column is None:
+            column = Column([self._place(x, i, written) for i, x in enumerate(tensors)])
+        self._columns.append(column)
+        if written:
+            self._written += tensors
+
+    def add_rows(self) -> None:
+        """Add the rows themselves, which are written to."""
+        self._columns.append(self.rows.column)
+        self._written += self.rows.tensors
+
+    def add_states(self, states: Sequence[dict[str, Any]], fields: Sequence[str], *, written: bool = False) -> None:
+        """Add an array for each of some fields of the rows' states."""
+        for name in fields:
+            self.add([state[name] for state in states], written=written, cache_as=name)
+
+    def add_column(self, column: Column) -> None:
+        """Add an array by the addresses of its tensors, which have the layout of the rows."""
+        self._columns.append(column)
+
+    def run(
+        self,
+        kernel: Kernel,
+        numbers: Sequence[float] = (),
+        *,
+        seed: int = 0,
+        stream: int = 0,
+        factors: array[float] | None = None,
+        results: int = 0,
+    ) -> None:
+        """Run a kernel and let autograd know what was written; ``stream``: the number of the first tensor in the noise."""
+        given, tiles = array("d", numbers), self.rows.tiles
+        count, addresses = len(tiles.table), [column.address for column in self._columns]
+        scale = 0 if factors is None else factors.buffer_info()[0]
+        job = array("q", (count, tiles.address, seed, stream, results, scale, given.buffer_info()[0], *addresses))
+        kernel.run(job.buffer_info()[0], threads.number_for(count))
+        for target, copy in self._copies:
+            if target is not None:
+                target.copy_(copy)
+        if self._written:
+            increment_version(self._written)
+
+    def _place(self, x: Tensor, i: int, written: bool) -> int:
+        """Return the address of a tensor or of a copy of it."""
+        like, shard = self.rows.tensors[i], local(x.detach())
+        if shard.numel() != like.numel():
+            raise RuntimeError(wrong_size(shard, like))
+        if is_float32_on_cpu([shard]) and shard.stride() == like.stride() and (shard.data_ptr() or not shard.numel()):
+            return shard.data_ptr()
+        copy = torch.empty_like(like, dtype=torch.float32).copy_(shard)
+        self._copies.append((shard if written else None, copy))
+        return copy.data_ptr()

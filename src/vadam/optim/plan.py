@@ -1,0 +1,88 @@
+"""Buckets that are kept from step to step, and what they depend on."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from vadam.backends.bucket import Bucket, Memory, are_same, args_of, make_buckets, memory_of
+from vadam.backends.shards import PLAIN, local
+from vadam.rules.binding import scope
+
+if TYPE_CHECKING:
+    from vadam.optim.rule_optimizer import RuleOptimizer
+
+
+class Plan:
+    """Parameters of an optimizer as buckets, kept while what the buckets depend on stays the same."""
+
+    def __init__(self, params: list[Tensor], opt: RuleOptimizer) -> None:
+        self.params = params
+        self.sees_model = False
+        self._memory = _memory_if_plain(params)
+        self._deterministic = [group["deterministic"] for group in opt.param_groups]
+        self._members: list[tuple[int, list[int]]] = []  # of each bucket: the group, positions in the group
+        self.buckets: list[Bucket] = []
+        wanted, overlaps = {*params}, _overlap(params, self._memory)
+        for k, group in enumerate(opt.param_groups):
+            rule, rule_args = opt._rule_and_args(group)
+            position = {p: i for i, p in enumerate(group["params"]) if p in wanted}
+            self.sees_model |= scope(rule) == "model"
+            if scope(rule) == "model" or not position:
+                continue
+            own, own_args = [*position], args_of(rule_args, [*position.values()])
+            states = opt._states_of(own, rule, group)
+            sampled = not group["deterministic"]
+            buckets = make_buckets(rule, own_args, own, states, sampled=sampled, overlaps=overlaps)
+            self.buckets += buckets
+            self._members += [(k, [position[p] for p in bucket.params]) for bucket in buckets]
+        self._states = [*opt.state.values()]
+        self._state_sizes = [*map(len, self._states)]
+
+    def is_current(self, opt: RuleOptimizer) -> bool:
+        """Return True if memory, state and groups of the parameters are those of the buckets."""
+        return (
+            self._memory is not None
+            and are_same(opt.state.values(), self._states)
+            and [*map(len, self._states)] == self._state_sizes
+            and [group["deterministic"] for group in opt.param_groups] == self._deterministic
+            and _memory_if_plain(self.params) == self._memory
+            and False not in [bucket.scalars_agree() for bucket in self.buckets]
+        )
+
+    def refresh(self, opt: RuleOptimizer) -> bool:
+        """Give the buckets the arguments of now; return False if they have to be made anew."""
+        if not self.is_current(opt):
+            return False
+        known = [opt._rule_and_args(group) for group in opt.param_groups]
+        refreshed: list[Bucket] = []
+        for bucket, (k, members) in zip(self.buckets, self._members, strict=True):
+            rule, rule_args = known[k]
+            if rule is not bucket.rule:
+                return False
+            refreshed.append(bucket.with_args(args_of(rule_args, members)))
+        self.buckets = refreshed
+        return True
+
+
+def _memory_if_plain(params: list[Tensor]) -> tuple[Memory, list[torch.dtype]] | None:
+    """Return where parameters lie and their dtypes; None for tensors whose memory is not their own affair, as shards."""
+    if not {*map(type, params)} <= {*PLAIN}:
+        return None
+    return memory_of(params), [p.dtype for p in params]
+
+
+def _overlap(params: list[Tensor], memory: tuple[Memory, list[torch.dtype]] | None) -> bool:
+    """Return True if parameters share memory."""
+    if memory is None:
+        tensors = [local(p) for p in params]
+        if not all(x.is_cpu and type(x) in PLAIN for x in tensors):
+            return False
+        memory = memory_of(tensors), [x.dtype for x in tensors]
+    (addresses, sizes, _), dtypes = memory
+    ends = [start + n * dtype.itemsize for start, n, dtype in zip(addresses, sizes, dtypes, strict=True)]
+    places = sorted(pair for pair in zip(addresses, ends, strict=True) if pair[0])
+    return any(end > following for (_, end), (following, _) in pairwise(places))
