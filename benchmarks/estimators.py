@@ -69,8 +69,8 @@ def gaussian_process() -> GaussianProcessRegressor:
 def predictions(name: str, model, X: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Mean, log density of the targets, and quantiles. Where a model gives a mean and a deviation, a Gaussian."""
     if isinstance(model, VadamRegressor):
-        log_p = model._prediction(X).log_prob(torch.as_tensor(y)).numpy()
-        return model.predict(X), log_p, model.predict_quantiles(X, LEVELS)
+        log_p = model.predict_distribution(X).log_prob(torch.as_tensor(y)).numpy()
+        return model.predict(X), log_p, model.predict_interval(X, 0.9)
     if isinstance(model, QuantileForest):
         mean, std, quantiles = model.predict(X)
     else:

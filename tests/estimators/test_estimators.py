@@ -19,11 +19,17 @@ from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.family import optimizer_names
 
 QUICK = {"tune": False, "random_state": 0}
+EXPECTED_FAILURES = {
+    "check_sample_weight_equivalence_on_dense_data": "rows are shared out to minibatches at random, so a repeated row and a "
+    "row of weight two take different ways; in one minibatch they are the same (tests/ensemble/test_weights_and_targets.py)",
+}
 FAST = {"tune": False, "epochs": 15, "members": 1, "predict_samples": 20}
 
 
 @pytest.mark.filterwarnings("ignore:Skipping check_array_api_input")
-@parametrize_with_checks([VadamRegressor(**FAST), VadamClassifier(**FAST)])
+@parametrize_with_checks(
+    [VadamRegressor(**FAST), VadamClassifier(**FAST)], expected_failed_checks=lambda estimator: EXPECTED_FAILURES
+)
 def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 
@@ -59,13 +65,13 @@ def test_colder_posteriors_are_narrower():
         ).fit(X, y)
         for T in (0.01, 1.0)
     )
-    assert cold._outputs(X).std(0).mean() < 0.5 * warm._outputs(X).std(0).mean()
+    assert cold.predict_distribution(X).epistemic.mean() < 0.5 * warm.predict_distribution(X).epistemic.mean()
 
 
 def test_a_prior_narrower_than_the_start():
     X, y = line()
     assert VadamRegressor(prior_precision=1e5, epochs=3, **QUICK).fit(X, y).prior_precision_ == 1e5
-    wide = VadamRegressor(optimizer="bbvi", prior_precision=100.0, **QUICK)._method()
+    wide = VadamRegressor(optimizer="bbvi", prior_precision=100.0, **QUICK)._method(0.01)(100)
     assert wide.settings["init_precision"] == 10.0  # which BBVI may
 
 
@@ -75,7 +81,7 @@ def test_quantiles_are_those_of_the_predictive_distribution():
     levels = np.array([0.01, 0.25, 0.5, 0.9])
     quantiles = model.predict_quantiles(X[:7], levels)
     assert quantiles.shape == (7, 4)
-    prediction = model._prediction(X[:7])
+    prediction = model.predict_distribution(X[:7])
     import torch
 
     for k, level in enumerate(levels):
@@ -99,10 +105,11 @@ def test_members_make_a_mixture():
     X, y = line(60)
     model = VadamRegressor(members=3, epochs=10, predict_samples=20, **QUICK).fit(X, y)
     assert len(model.stack_) == 3
-    assert model._prediction(X).samples.shape == (60, 60)
+    assert model.predict_distribution(X).samples.shape == (60, 60, 2)
     first = VadamRegressor(members=1, epochs=10, predict_samples=20, **QUICK).fit(X, y)
-    outputs = model.stack_.outputs(X, 20)
-    np.testing.assert_allclose(outputs[0], first.stack_.outputs(X, 20)[0], atol=1e-4)
+    squeezed = model._squeezed(X)
+    outputs = model.stack_.outputs(squeezed, 20)
+    np.testing.assert_allclose(outputs[0], first.stack_.outputs(squeezed, 20)[0], atol=1e-3)
     np.testing.assert_allclose(model.predict(X), outputs.mean((0, 1)).squeeze(-1))
 
 
@@ -195,7 +202,19 @@ def test_constant_target():
 @pytest.mark.parametrize(
     ("estimator", "data", "message"),
     [
-        (VadamRegressor(tune=False), lambda X, y: (np.where(X > 20, np.nan, X), y), "Input X contains NaN"),
+        (VadamRegressor(tune=False), lambda X, y: (np.where(X > 20, np.inf, X), y), "Input X contains infinity"),
+        (
+            VadamRegressor(noise="loud"),
+            lambda X, y: (X, y),
+            "noise='loud' is not valid: choose one of 'auto', 'constant'",
+        ),
+        (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: above 2"),
+        (VadamRegressor(target_transform="log"), lambda X, y: (X, y - 100), "needs positive targets, but y holds -"),
+        (
+            VadamRegressor(tune=False),
+            lambda X, y: (X, np.where(y > 50, 1e300, y)),
+            "y holds 1e[+]300, .* use other units",
+        ),
         (VadamRegressor(tune=False), lambda X, y: (X, np.where(y > 50, np.inf, y)), "Input y contains infinity"),
         (VadamClassifier(tune=False), lambda X, y: (X, np.full(len(X), "a")), "one class only, .*'a'"),
         (VadamClassifier(tune=False), lambda X, y: (X, y), "Unknown label type: continuous"),
@@ -209,9 +228,9 @@ def test_constant_target():
         (VadamRegressor(budget=0), lambda X, y: (X, y), "budget=0 is not valid: give a whole number from 1"),
         (VadamRegressor(folds=2.0), lambda X, y: (X, y), "folds=2.0 is not valid"),
         (
-            VadamRegressor(predictive_noise_precision=0),
+            VadamRegressor(noise_scale=0),
             lambda X, y: (X, y),
-            "predictive_noise_precision=0 is not valid",
+            "noise_scale=0 is not valid",
         ),
         (VadamRegressor(optimizer="sgd"), lambda X, y: (X, y), "optimizer='sgd' is not valid: choose one of 'vadam'"),
         (VadamRegressor(activation="gelu"), lambda X, y: (X, y), "activation='gelu' is not valid"),

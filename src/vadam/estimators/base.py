@@ -1,11 +1,12 @@
-"""What the two estimators have in common: tuning by cross-validation, the final fit, and files."""
+"""What the two estimators have in common: columns, the search, the final networks, and files."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Collection, Iterable
-from dataclasses import replace
+import sys
+import time
+from collections.abc import Callable, Collection, Sequence
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -13,25 +14,37 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 from torch import Tensor
 
-from vadam.ensemble import MLP, Member, Method, Stack, cosine, train
-from vadam.estimators import saving
+from vadam.ensemble import Method, Stack
+from vadam.estimators import plan, saving
+from vadam.estimators.encoding import TableEncoder
 from vadam.estimators.family import method_of
-from vadam.tuning import Tuned, noise_precision, tune
+from vadam.estimators.search import (
+    Fold,
+    Problem,
+    Search,
+    Setting,
+    fold_members,
+    random_settings,
+    search,
+    trained,
+)
 
-PRIOR_PRECISIONS = (math.exp(-7), math.exp(4))
-NOISE_PRECISIONS = (1.0, math.exp(9))
-TEMPERATURES = (math.exp(-5), 1.0)
+PRIOR_PRECISIONS = (0.03, 30.0)
+NOISE_PRECISIONS = (2.0, 2_000.0)
+TEMPERATURES = (0.01, 1.0)
 DROPOUT_RATES = (0.002, 0.5)
-MANY_ROWS = 1_000
-"""From there on minibatches are larger and epochs fewer."""
-STEPS = 4_000
-"""At least: by then the narrow start of the posterior is forgotten."""
-RANDOM_POINTS, POINTS_AT_ONCE = 10, 5
-SEEDS_APART = 1_000
-"""From one fold to the next; members of a mixture are one apart."""
+HELD_OUT_MEMBERS = 3
+"""Networks a fold that judge the rows they have not seen; a mixture needs no more to be judged."""
+FILLS = 8
+"""Draws of a value that was never seen in training."""
+CLIP = 3.0
+"""Inputs beyond so many quartile distances are squeezed, so that outliers do not lever the network."""
+PATIENCE_SECONDS = 2.0
+
+Progress = Callable[[float, str], None]
 
 
 class VadamEstimator(BaseEstimator):
@@ -39,7 +52,7 @@ class VadamEstimator(BaseEstimator):
 
     def __init__(
         self,
-        hidden: tuple[int, ...] = (50,),
+        hidden: tuple[int, ...] | None = None,
         *,
         activation: str = "relu",
         optimizer: str | Method = "vadam",
@@ -48,17 +61,16 @@ class VadamEstimator(BaseEstimator):
         batch_size: int | None = None,
         samples: int = 1,
         prior_precision: float = 1.0,
-        noise_precision: float = 10.0,
-        predictive_noise_precision: float | None = None,
-        temperature: float = 1.0,
+        temperature: float = 0.1,
         dropout: float = 0.05,
         tune: bool = True,
-        budget: int = 30,
+        budget: int = 16,
         folds: int = 5,
         members: int = 5,
         predict_samples: int = 100,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
+        verbose: bool | Progress = False,
     ) -> None:
         self.hidden = hidden
         self.activation = activation
@@ -68,8 +80,6 @@ class VadamEstimator(BaseEstimator):
         self.batch_size = batch_size
         self.samples = samples
         self.prior_precision = prior_precision
-        self.noise_precision = noise_precision
-        self.predictive_noise_precision = predictive_noise_precision
         self.temperature = temperature
         self.dropout = dropout
         self.tune = tune
@@ -79,92 +89,145 @@ class VadamEstimator(BaseEstimator):
         self.predict_samples = predict_samples
         self.random_state = random_state
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
-    def _fit(self, X: np.ndarray, y: np.ndarray, likelihood: str, outputs: int, folds: Iterable[Any]) -> Self:
-        """Tune on ``folds``, pairs of training and test rows, then train ``members`` networks on all rows.
+    hidden_: tuple[int, ...]
 
-        Where the noise was tuned and that of predictions is not given, as many are trained on each fold at the point
-        found, and the noise of predictions is fitted to the rows that they have not seen.
+    # Columns -----------------------------------------------------------------------------------------------------------------
+
+    def _learn_columns(self, X: Any) -> np.ndarray:
+        """Fit the encoder of the columns to a table; return its numbers, squeezed."""
+        if hasattr(X, "columns"):
+            validate_data(self, X, skip_check_array=True)  # remembers the names
+        else:
+            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        self.encoder_ = TableEncoder().fit(X)
+        values = self.encoder_.encode(X).values
+        low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
+        std = values.std(0)
+        spread = np.where(high > low, (high - low) / 1.349, np.where(std > 0, std, 1.0))
+        self.centre_, self.spread_ = middle, np.maximum(spread, 1e-12 * (1 + np.abs(middle)))
+        return self._squeezed(values)
+
+    def _squeezed(self, values: np.ndarray) -> np.ndarray:
+        z = (values - self.centre_) / self.spread_
+        return z / np.sqrt(1 + (z / CLIP) ** 2)
+
+    def _outputs(self, X: Any, outputs: Callable[[Stack, np.ndarray, int], Tensor]) -> Tensor:
+        """Return the outputs of all members and samples at the rows of a table, [members · samples, n, outputs].
+
+        Rows with values that were never seen in training are filled in ``FILLS`` ways, and the samples share them out.
         """
+        check_is_fitted(self, "stack_")
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        encoded = self.encoder_.encode(X)
+        found = outputs(self.stack_, self._squeezed(encoded.values), int(self.predict_samples))
+        if encoded.unseen.any():
+            rows = np.flatnonzero(encoded.unseen)
+            part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+            for fill in range(FILLS):
+                values = self.encoder_.encode(part, np.random.default_rng(fill)).values
+                other = outputs(self.stack_, self._squeezed(values), int(self.predict_samples))
+                found[fill::FILLS, rows] = other[fill::FILLS]
+        return found
+
+    # Training ----------------------------------------------------------------------------------------------------------------
+
+    def _problem(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Problem:
         self._check_arguments()
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        network = MLP(X.shape[1], *self.hidden, outputs, activation=self.activation)
-        method = self._method()
-        whole = Member(X, y, seed=seed, epochs=self._epochs(len(X)), lr=self.lr, **self._given(method))
-        parts = [
-            replace(whole, train=rows, test=others, seed=seed + SEEDS_APART * k)
-            for k, (rows, others) in enumerate(folds, start=1)
-        ]
-        training: dict[str, Any] = {
-            "likelihood": likelihood,
-            "batch_size": self._batch_size(len(X)),
-            "jobs": self._jobs(),
-            "schedule": cosine,
-        }
-        self.tuned_: Tuned | None = None
-        space = self._space(method, likelihood)
-        if parts and space:
-            search: dict[str, Any] = {
-                "trials": int(self.budget),
-                "startup": RANDOM_POINTS,
-                "at_once": POINTS_AT_ONCE,
-                "seed": seed,
-            }
-            self.tuned_ = tune({"": parts}, space, network, method, **search, **training)[""]
-            whole, *parts = (replace(member, **self.tuned_.point) for member in (whole, *parts))  # type: ignore[arg-type]
-        given = self.predictive_noise_precision
-        fits_noise = self.tuned_ is not None and likelihood == "gaussian" and given is None
-        networks = [whole, *parts] if fits_noise else [whole]
-        members = [replace(m, test=None, seed=m.seed + k) for m in networks for k in range(int(self.members))]
-        result = train(members, network, method, **training)
-        if result.diverged.any() or result.stack is None:
+        rows = len(X)
+        method = self._method(plan.lr_for(rows))
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        return Problem(
+            x=X,
+            y=y,
+            weight=weight,
+            hidden=plan.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden),
+            activation=self.activation,
+            method=method,
+            lr=None if self.lr is None else float(self.lr),
+            batch_size=int(self.batch_size or plan.batch_size_for(rows)),
+            jobs=self._jobs(),
+            seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
+        )
+
+    def _steps(self, problem: Problem) -> int:
+        rows = len(problem.x)
+        return plan.steps_for(rows) if self.epochs is None else int(self.epochs) * -(-rows // problem.batch_size)
+
+    def _train(
+        self, problem: Problem, kinds: Sequence[tuple[str, str]], folds: Sequence[Fold]
+    ) -> list[tuple[Stack, Fold]]:
+        """Search, then train the networks of the model; return those of the folds, which calibrate predictions."""
+        steps, folds = self._steps(problem), list(folds)
+        given = self._given(kinds[0][0])
+        rungs = plan.rungs_for(len(problem.x), int(self.budget), len(folds)) if folds else []
+        held_out = folds[: plan.folds_held_out(len(problem.x), len(folds))]
+        judges = min(int(self.members), HELD_OUT_MEMBERS)
+        work = sum(rung.settings * rung.folds * rung.share * steps for rung in rungs)
+        work += steps * (len(held_out) * judges + int(self.members))
+        progress = _Reporter(self.verbose, work)
+        settings = [Setting(*kinds[0], given)]
+        self.search_: Search | None = None
+        if folds:
+            settings = random_settings(kinds, self._space(problem, kinds[0][0]), given, int(self.budget), problem.seed)
+            self.search_ = search(problem, settings, rungs, folds, steps, progress)
+        self.setting_ = setting = self.search_.best if self.search_ else settings[0]
+        members = fold_members(problem, setting, None, steps, 0, int(self.members))
+        for k, fold in enumerate(held_out):
+            members += fold_members(problem, setting, fold, steps, k, judges)
+        stack, diverged = trained(problem, members, setting.likelihood, steps, progress, "networks of the model")
+        progress.close()
+        if diverged.any():
             raise ValueError(
-                f"the training diverged with prior_precision={whole.prior_precision:.3g}, lr={method.values_of(whole)['lr']}: "
-                "give a smaller lr"
+                f"the training diverged with prior_precision={setting.numbers.get('prior_precision', 1.0):.3g}, "
+                f"lr={members[0].lr or problem.method(steps).settings['lr']}: give a smaller lr"
             )
         K = int(self.members)
-        stacks = [result.stack[range(n * K, n * K + K)] for n in range(len(networks))]
-        self.stack_ = stacks[0]
-        self.prior_precision_, self.temperature_ = whole.prior_precision, whole.temperature
-        self.noise_precision_ = whole.noise_precision if given is None else given
-        if fits_noise:
-            self.noise_precision_ = self._fitted_noise(stacks, networks)
-        return self
+        self.stack_ = stack[range(K)]
+        self.n_steps_ = steps
+        self.prior_precision_ = setting.numbers.get("prior_precision")
+        self.temperature_ = setting.numbers.get("temperature")
+        return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
 
-    def _fitted_noise(self, stacks: list[Stack], networks: list[Member]) -> float:
-        """For targets of variance 1, as that of the training."""
-        scale = float(stacks[0].scaling.y_std[0]) ** 2
-        left_out = [
-            (
-                stack.outputs(network.x[network.test], self.predict_samples).flatten(0, 1),
-                _column(network.y[network.test]),
-            )
-            for stack, network in zip(stacks[1:], networks[1:], strict=True)
-        ]
-        return scale * noise_precision(left_out)
+    def _given(self, likelihood: str) -> dict[str, float]:
+        """Return the numbers of a member as the arguments give them."""
+        if self._method(1.0)(100).drops_out:
+            return {"dropout": float(self.dropout)}
+        return {"prior_precision": float(self.prior_precision), "temperature": float(self.temperature)}
 
-    def _given(self, method: Method) -> dict[str, Any]:
-        return {
-            "prior_precision": self.prior_precision,
-            "noise_precision": self.noise_precision,
-            "temperature": self.temperature,
-            "dropout": self.dropout if method.drops_out else 0.0,
-        }
+    def _space(self, problem: Problem, likelihood: str) -> dict[str, tuple[float, float]]:
+        """Return the bounds of the numbers to search."""
+        method = problem.method(1000)
+        if method.drops_out:
+            return {"dropout": DROPOUT_RATES}
+        if not method.has_prior:
+            return {}
+        start = method.settings.get("init_precision")
+        bound = float(start) if method.starts_above_prior and start is not None else math.inf
+        low, high = PRIOR_PRECISIONS[0], min(PRIOR_PRECISIONS[1], bound)
+        space = {"prior_precision": (min(low, high / 10), high)}
+        coldest = max(TEMPERATURES[0], high / bound)
+        if method.has_posterior and coldest < TEMPERATURES[1]:
+            space["temperature"] = (coldest, TEMPERATURES[1])
+        return space
 
-    def _method(self) -> Method:
+    def _method(self, lr: float) -> Callable[[int], Method]:
+        """Return the method as a function of the number of steps: the memory of Vadam's s is a quarter of them."""
+        named = isinstance(self.optimizer, str)
         method = method_of(self.optimizer, int(self.samples))
-        narrower = self.prior_precision / self.temperature > _start(method)
-        if isinstance(self.optimizer, str) and narrower and not self.tune:
-            return method.replace(init_precision=None)  # at the prior
-        return method
-
-    def _batch_size(self, rows: int) -> int:
-        return int(self.batch_size or 0) or (32 if rows < MANY_ROWS else 128)
-
-    def _epochs(self, rows: int) -> int:
-        """What was asked for; otherwise 400, or 200 for many rows, and more for few, so that training takes at least 4,000 steps."""
-        usual = 400 if rows < MANY_ROWS else 200
-        return int(self.epochs or 0) or max(usual, -(-STEPS // -(-rows // self._batch_size(rows))))
+        start = method.settings.get("init_precision")
+        narrow = (
+            method.starts_above_prior and start is not None and self.prior_precision / self.temperature > float(start)
+        )
+        if named and narrow and not self.tune:
+            method = method.replace(init_precision=None)  # at the prior
+        if self.optimizer != "vadam":
+            return lambda steps: method
+        return lambda steps: method.replace(lr=lr, betas=(0.9, min(0.999, max(0.9, 1 - 4 / steps))))
 
     def _jobs(self) -> int:
         if self.n_jobs in (None, 1):
@@ -173,35 +236,24 @@ class VadamEstimator(BaseEstimator):
 
         return int(effective_n_jobs(self.n_jobs))
 
-    def _space(self, method: Method, likelihood: str) -> dict[str, tuple[float, float]]:
-        """What there is to search; nothing for classes without prior."""
-        space = {}
-        if method.drops_out:
-            space["dropout"] = DROPOUT_RATES
-        elif method.has_prior:
-            start = _start(method)
-            low, high = PRIOR_PRECISIONS[0], min(PRIOR_PRECISIONS[1], start)
-            coldest = max(TEMPERATURES[0], high / start)
-            space["prior_precision"] = (low, high)
-            if method.has_posterior and coldest < TEMPERATURES[1]:
-                space["temperature"] = (coldest, TEMPERATURES[1])
-        if likelihood == "gaussian":
-            space["noise_precision"] = NOISE_PRECISIONS
-        return space
+    # Arguments ---------------------------------------------------------------------------------------------------------------
 
     def _check_arguments(self) -> None:
-        """When fitting, not before: scikit-learn clones estimators and sets arguments one by one."""
+        """Raise ValueError for a wrong argument. When fitting, not before: scikit-learn sets arguments one by one."""
         optional = [name for name in ("batch_size", "epochs") if getattr(self, name) is not None]
         for name in ("members", "samples", "predict_samples", *optional, *(("budget",) if self.tune else ())):
             value = getattr(self, name)
             if not _counts(value):
                 raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-        optional = [name for name in ("lr", "predictive_noise_precision") if getattr(self, name) is not None]
-        for name in ("prior_precision", "noise_precision", "temperature", *optional):
+        optional = [name for name in ("lr", "noise_scale") if getattr(self, name, None) is not None]
+        numbers = [name for name in ("prior_precision", "noise_precision", "temperature") if hasattr(self, name)]
+        for name in (*numbers, *optional):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
                 raise ValueError(f"{name}={value!r} is not valid: give a positive number")
         hidden = self.hidden  # an iterator would be used up by the first fit
+        if hidden is None:
+            return
         if isinstance(hidden, str) or not isinstance(hidden, Collection) or not all(map(_counts, hidden)):
             raise ValueError(
                 f"hidden={hidden!r} is not valid: give the sizes of the hidden layers, e.g. (50,) for one layer of 50"
@@ -214,25 +266,39 @@ class VadamEstimator(BaseEstimator):
                 "give fewer folds, or tune=False"
             )
 
-    def refit(self, X: Any, y: Any) -> Self:
-        """A new estimator for these rows, with all that the tuning of this one has found, the noise of predictions too.
+    def _found(self) -> dict[str, Any]:
+        """Return the arguments with which another fit repeats what this one has found."""
+        return {name: value for name, value in self.setting_.numbers.items() if hasattr(self, name)}
+
+    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Return a new estimator for these rows, with all that the tuning of this one has found, calibration included.
 
         What was found becomes its arguments, so that its clones keep it.
         """
         check_is_fitted(self, "stack_")
-        found = {"prior_precision": self.prior_precision_, "temperature": self.temperature_}
-        if self.stack_.likelihood == "gaussian":
-            found["noise_precision"] = float(self.stack_.noise_precision[0])  # that of the training
-            found["predictive_noise_precision"] = self.noise_precision_
-        if self.stack_.dropout is not None:
-            found["dropout"] = float(self.stack_.dropout[0])
-        return clone(self).set_params(**found, tune=False).fit(X, y)
+        found = {**self._found(), "hidden": self.hidden_, "tune": False}
+        return clone(self).set_params(**found).fit(X, y, sample_weight=sample_weight)
 
-    def _outputs(self, X: Any) -> Tensor:
-        """Outputs of all members and samples, [members · samples, n, outputs], in the units of the targets."""
-        check_is_fitted(self, "stack_")
-        X = validate_data(self, X, reset=False, dtype=np.float64)
-        return self.stack_.outputs(X, self.predict_samples).flatten(0, 1)
+    def _fitted_state(self) -> dict[str, Any]:
+        """Return what a fit has found besides the weights, as JSON's types."""
+        return {
+            "encoder": self.encoder_.as_dict(),
+            "centre": self.centre_.tolist(),
+            "spread": self.spread_.tolist(),
+            "setting": {"transform": self.setting_.transform, "numbers": self.setting_.numbers},
+            "hidden": list(self.hidden_),
+            "steps": self.n_steps_,
+            "likelihood": self.stack_.likelihood,
+        }
+
+    def _restore_state(self, found: dict[str, Any]) -> None:
+        """Take over what :meth:`_fitted_state` has returned."""
+        self.encoder_ = TableEncoder.from_dict(found["encoder"])
+        self.centre_, self.spread_ = np.array(found["centre"], float), np.array(found["spread"], float)
+        numbers = {str(name): float(value) for name, value in found["setting"]["numbers"].items()}
+        self.setting_ = Setting(found["likelihood"], found["setting"]["transform"], numbers)
+        self.hidden_, self.n_steps_ = tuple(map(int, found["hidden"])), int(found["steps"])
+        self.prior_precision_, self.temperature_ = numbers.get("prior_precision"), numbers.get("temperature")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted estimator to one safetensors file; :meth:`load` reads it."""
@@ -244,11 +310,40 @@ class VadamEstimator(BaseEstimator):
         """Read an estimator that :meth:`save` wrote. Nothing is unpickled."""
         return saving.load(path, cls)
 
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.non_deterministic = False
+        return tags
 
-def _start(method: Method) -> float:
-    """Return the precision that the posterior starts with if it must not be below the prior's; otherwise infinity."""
-    start = method.settings.get("init_precision")
-    return float(start) if method.starts_above_prior and start is not None else math.inf
+
+class _Reporter:
+    """Count network-steps and say how far the work is: to a function, or on stderr once it has taken two seconds."""
+
+    def __init__(self, verbose: bool | Progress, work: float) -> None:
+        self._verbose, self._work, self._done, self._started, self._shown = (
+            verbose,
+            max(1.0, work),
+            0.0,
+            time.monotonic(),
+            False,
+        )
+
+    def __call__(self, steps: int, label: str) -> None:
+        self._done += steps
+        share = min(1.0, self._done / self._work)
+        if callable(self._verbose):
+            self._verbose(share, label)
+        elif self._verbose and (gone := time.monotonic() - self._started) > PATIENCE_SECONDS:
+            left = gone * (1 - share) / max(share, 1e-9)
+            sys.stderr.write(f"\r{label}: {share:4.0%}, {left:.0f} s left   ")
+            self._shown = True
+
+    def close(self) -> None:
+        """End the line."""
+        if self._shown:
+            sys.stderr.write("\n")
 
 
 def _counts(value: Any) -> bool:
@@ -256,11 +351,13 @@ def _counts(value: Any) -> bool:
 
 
 def one_a_row(y: Any, rows: int) -> np.ndarray:
+    """Return targets as a vector; raise ValueError if there is not one for each row."""
     y = column_or_1d(y)
     if len(y) != rows:
         raise ValueError(f"y has {len(y)} entries, but X has {rows} rows: give one for each row")
     return y
 
 
-def _column(y: np.ndarray) -> Tensor:
-    return torch.from_numpy(np.array(y, dtype=np.float64))[:, None]
+def tensor(values: Any) -> Tensor:
+    """Return a float64 tensor."""
+    return torch.from_numpy(np.array(values, dtype=np.float64))

@@ -9,18 +9,22 @@ import torch
 from sklearn.base import ClassifierMixin
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import assert_all_finite, check_consistent_length, column_or_1d
+from torch import Tensor
 
+from vadam.calibration import TemperatureScaling
+from vadam.ensemble import Stack
 from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Bernoulli, Categorical
 from vadam.prediction import Binary, Classes
 
 
 class VadamClassifier(ClassifierMixin, VadamEstimator):
-    """A Bayesian perceptron for tables with classes: probabilities averaged over a Gaussian posterior of the weights.
+    """A Bayesian perceptron for tables with classes: probabilities averaged over a mixture of Gaussian posteriors.
 
-    Prior precision and temperature are tuned by the cross-validated log-likelihood. The arguments are those of :class:`VadamRegressor`;
-    ``noise_precision`` and ``predictive_noise_precision`` have no meaning here.
+    Prior precision and temperature are found by successive halving on folds of the training rows, by the log-likelihood of the rows
+    they leave out; the logits are then scaled to these rows. The arguments are those of :class:`VadamRegressor` that are
+    not about noise and transforms, and ``logit_temperature``, None to fit it.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -30,35 +34,95 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     (['no', 'yes'], ['yes'])
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        X, y = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+    def __init__(
+        self,
+        hidden: tuple[int, ...] | None = None,
+        *,
+        logit_temperature: float | None = None,
+        activation: str = "relu",
+        optimizer: Any = "vadam",
+        lr: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        samples: int = 1,
+        prior_precision: float = 1.0,
+        temperature: float = 0.1,
+        dropout: float = 0.05,
+        tune: bool = True,
+        budget: int = 16,
+        folds: int = 5,
+        members: int = 5,
+        predict_samples: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+    ) -> None:
+        super().__init__(
+            hidden,
+            activation=activation,
+            optimizer=optimizer,
+            lr=lr,
+            epochs=epochs,
+            batch_size=batch_size,
+            samples=samples,
+            prior_precision=prior_precision,
+            temperature=temperature,
+            dropout=dropout,
+            tune=tune,
+            budget=budget,
+            folds=folds,
+            members=members,
+            predict_samples=predict_samples,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.logit_temperature = logit_temperature
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table and its classes; rows count as often as ``sample_weight`` says."""
+        X = self._learn_columns(X)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None: give one class for each row")
+        y = column_or_1d(y, warn=True)
+        assert_all_finite(y, input_name="y")
+        check_consistent_length(X, y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs at least two classes")
         self._check_folds(len(X))
-        rows = np.bincount(numbers).min()
-        cut: Any = StratifiedKFold if rows >= self.folds else KFold
-        folds = cut(self.folds, shuffle=True, random_state=0).split(X, numbers) if self.tune else ()
-        if len(self.classes_) == 2:
-            return self._fit(X, numbers.astype(np.float64), "bernoulli", 1, folds)
-        return self._fit(X, numbers, "categorical", len(self.classes_), folds)
+        binary = len(self.classes_) == 2
+        problem = self._problem(X, numbers.astype(np.float64) if binary else numbers, sample_weight)
+        self.hidden_ = problem.hidden
+        cut: Any = StratifiedKFold if not self.tune or np.bincount(numbers).min() >= self.folds else KFold
+        folds = cut(int(self.folds), shuffle=True, random_state=0).split(X, numbers) if self.tune else ()
+        parts = self._train(problem, [("bernoulli" if binary else "categorical", "none")], list(folds))
+        self.logit_temperature_ = float(self.logit_temperature or 1.0)
+        if parts and self.logit_temperature is None:
+            samples = torch.cat(
+                [_logits(stack, problem.x[out], int(self.predict_samples)) for stack, (_, out) in parts], 1
+            )
+            labels = torch.from_numpy(np.concatenate([numbers[out] for _, (_, out) in parts]))
+            self.logit_temperature_ = TemperatureScaling.fit(self._classes(samples), labels).temperature
+        return self
 
     def predict(self, X: Any) -> np.ndarray:
-        """The most probable class."""
+        """Return the most probable class."""
         number = self.predict_proba(X).argmax(1)
         return self.classes_[number]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """The probabilities of the classes, in the order of ``classes_``."""
-        outputs = self._outputs(X)
-        if len(self.classes_) > 2:
-            return Classes(outputs, Categorical()).probs.numpy()
-        one = Binary(outputs.squeeze(-1), Bernoulli()).probs
-        return torch.stack([1 - one, one], dim=1).numpy()
+        """Return the probabilities of the classes, in the order of ``classes_``."""
+        return self.predict_distribution(X)._class_probs.numpy()
+
+    def predict_distribution(self, X: Any) -> Classes:
+        """Return the predictive distribution: probabilities, entropy, expected entropy and mutual information."""
+        prediction = self._classes(self._outputs(X, _logits))
+        return TemperatureScaling(self.logit_temperature_)(prediction)
 
     def log_likelihood(self, X: Any, y: Any) -> float:
-        """The mean log probability of the labels ``y``; the larger the better."""
+        """Return the mean log probability of the labels ``y``; the larger the better."""
         probs = self.predict_proba(X)
         labels = one_a_row(y, len(probs)).tolist()
         classes = self.classes_.tolist()
@@ -70,3 +134,22 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
                 "no probability, and the log-likelihood would be −∞; leave these rows out, or fit with some of them"
             )
         return float(np.log(probs[np.arange(len(probs)), [place[label] for label in labels]]).mean())
+
+    def _classes(self, samples: Tensor) -> Classes:
+        if len(self.classes_) > 2:
+            return Classes(samples, Categorical())
+        return Binary(samples.squeeze(-1), Bernoulli())
+
+    def _fitted_state(self) -> dict[str, Any]:
+        return {**super()._fitted_state(), "logit_temperature": self.logit_temperature_}
+
+    def _restore_state(self, found: dict[str, Any]) -> None:
+        super()._restore_state(found)
+        self.logit_temperature_ = float(found["logit_temperature"])
+
+    def _found(self) -> dict[str, Any]:
+        return {**super()._found(), "logit_temperature": self.logit_temperature_}
+
+
+def _logits(stack: Stack, x: np.ndarray, samples: int) -> Tensor:
+    return stack.outputs(x, samples).flatten(0, 1)

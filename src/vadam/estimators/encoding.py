@@ -93,7 +93,8 @@ class TableEncoder:
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
         for name, values in _series(table):
-            self._learn(name, values) if frame else self.columns.append(_number(name, values))
+            first = len(names) > 1 and name == names[0]
+            self._learn(name, values, first) if frame else self.columns.append(_number(name, values))
         if not self.columns:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
             raise ValueError(f"the table has no column to learn from ({reasons or 'it has none'})")
@@ -138,7 +139,7 @@ class TableEncoder:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
 
-    def _learn(self, name: str, series: Any) -> None:
+    def _learn(self, name: str, series: Any, first: bool) -> None:
         import pandas as pd
 
         known = series.dropna()
@@ -147,7 +148,7 @@ class TableEncoder:
         elif known.nunique() == 1:
             self.left_out[name] = f"it is always {_shown(known.iloc[0])}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
-            if _is_id(name, known):
+            if _is_id(name, known, first):
                 self.left_out[name] = "it looks like an id: a different whole number in every row"
             else:
                 self.columns.append(_number(name, _floats(series)))
@@ -295,14 +296,17 @@ def _shown(value: Any) -> str:
     return str(value).strip()
 
 
-def _is_id(name: str, known: Any) -> bool:
+def _is_id(name: str, known: Any, first: bool) -> bool:
+    """Return True for different whole numbers under the name of an id, or that count the rows in the first column."""
     import pandas as pd
 
     if not pd.api.types.is_integer_dtype(known) and not bool((known == known.round()).all()):
         return False
     if known.nunique() < len(known) or len(known) < 20:
         return False
-    return bool(ID_NAME.search(name)) or bool((known.diff().iloc[1:] == 1).all())
+    return bool(ID_NAME.search(name)) or (
+        first and known.iloc[0] in (0, 1) and bool((known.diff().iloc[1:] == 1).all())
+    )
 
 
 def _day_first(series: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -9,45 +10,54 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import _check_y, check_consistent_length
 
-from vadam.estimators.base import VadamEstimator, one_a_row
-from vadam.likelihoods import Gaussian
+from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
+from vadam.estimators.base import NOISE_PRECISIONS, VadamEstimator, tensor
+from vadam.estimators.noise import PredictiveNoise
+from vadam.estimators.search import Problem, held_out_noise, noisy_outputs
+from vadam.estimators.targets import Transform, TransformedRegression
 from vadam.prediction import Regression
+
+NOISES = ("auto", "constant", "input")
+TRANSFORMS = ("auto", "none", "log", "quantile")
+LIKELIHOODS = {"constant": "gaussian", "input": "input-noise"}
+STARTING_NOISE_PRECISION = 10.0
+PITS_AT_MOST = 2_000
 
 
 class VadamRegressor(RegressorMixin, VadamEstimator):
-    """A Bayesian perceptron for tables: y = f(x; θ) + noise, with a Gaussian posterior over θ.
+    """A Bayesian perceptron for tables: y = f(x; θ) + noise, with a mixture of Gaussian posteriors over θ.
 
-    Inputs and targets are standardised. Prior and noise precision and the temperature are found by Bayesian optimisation of the
-    cross-validated predictive log-likelihood; all folds are trained as one stack. The noise of predictions is then fitted to the
-    rows that the folds leave out. The defaults are those of Table 1's protocol ``best``, but for the search, which
-    tries 30 points, ten at random, then five at a time, instead of 20, and for the 4,000 steps that a training takes at
-    least.
+    Tables may be DataFrames with numbers, categories, dates and missing values; ``encoder_`` says what is made of them. Prior
+    precision, temperature, the kind of noise and a transform of the target are found by successive halving on folds of the
+    training rows, and the noise of predictions is fitted to rows that the folds leave out, heavy tails included.
 
     Args:
-        hidden: sizes of the hidden layers. activation: "relu" or "tanh".
-        optimizer: the name of a rule, e.g. "vadam" or "vogn", or "map", "mc-dropout"; or a method of its own settings, e.g.
-            ``vadam.ensemble.Method("vadam", lr=0.003, samples=20)``.
+        hidden: sizes of the hidden layers; None for one layer of 50, or two of 100 from 2,000 rows on. activation: "relu" or "tanh".
+        optimizer: "vadam", "vprop", "vogn", "bbvi", "ivon", "vadagrad", "map", "mc-dropout", or a ``vadam.ensemble.Method``.
+        noise: "constant", "input" for noise that depends on the input, or "auto" to choose by cross-validation.
+        target_transform: "none", "log", "quantile", or "auto" to choose by cross-validation where the target is skewed.
         lr: the learning rate at the start, from where it falls to zero along a cosine; None for the optimizer's.
-        epochs: passes over the data; None for 400, or 200 from 1,000 rows on, or as many as make 4,000 steps.
-        batch_size: examples a step; None for 32, or 128 from 1,000 rows on.
+        epochs: passes over the data; None for as many as make 2,000 steps, or 40 from 2,000 rows on.
+        batch_size: examples a step; None for 32, 128 from 1,000 rows on, 256 from 10,000 on.
         samples: Monte-Carlo samples a step.
-        tune: find precisions and temperature (for MC-Dropout the rate and the noise precision); otherwise those given are used.
+        tune: search; otherwise the numbers given are used.
         budget: how many settings are tried. folds: of the cross-validation.
-        prior_precision: λ of the prior N(0, 1/λ) on every weight. noise_precision: τ, for targets of variance 1.
-        predictive_noise_precision: τ of predictions, for targets of variance 1; None: fitted to the rows left out when
-            tuned, otherwise ``noise_precision``.
+        prior_precision: λ of the prior N(0, 1/λ) on every weight.
+        noise_precision: τ of the noise in training, for targets of variance 1; where noise depends on the input it starts from there.
+        noise_scale, noise_dof: a factor on the noise of predictions and its degrees of freedom; None: fitted to rows left out when
+            tuned, otherwise 1 and infinity.
         temperature: T of the posterior to the power 1/T. Below 1 the weights spread less.
         dropout: the rate of "mc-dropout".
         members: the posterior is a mixture of that many Gaussians, from different starts.
         predict_samples: samples of the weights, of each member, for a prediction.
         random_state: makes the fit repeatable; predictions of a fitted estimator always are.
-        n_jobs: processes.
+        n_jobs: processes. verbose: True shows progress on stderr; or a function of the share that is done and a label.
 
     Attributes:
-        prior_precision_, temperature_: what was used. noise_precision_: that of predictions. tuned_: all that was tried.
-        stack_: the posteriors.
+        noise_, transform_, prior_precision_, temperature_: what was used. predictive_noise_: that of predictions.
+        encoder_: the columns. search_: all that was tried. stack_: the posteriors.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -55,34 +65,234 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
     >>> y = 5 * X[:, 0] + rng.normal(size=100)
     >>> model = VadamRegressor(random_state=0, tune=False).fit(X, y)
     >>> mean, std = model.predict([[0.0], [1.0]], return_std=True)
-    >>> mean.shape, std.shape, model.predict_quantiles([[0.0]], (0.05, 0.95)).shape
+    >>> mean.shape, std.shape, model.predict_interval([[0.0]], 0.9).shape
     ((2,), (2,), (1, 2))
     """
 
-    def fit(self, X: Any, y: Any) -> Self:
-        X, y = validate_data(self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2)
-        y = np.asarray(y, dtype=np.float64)
+    def __init__(
+        self,
+        hidden: tuple[int, ...] | None = None,
+        *,
+        noise: str = "auto",
+        target_transform: str = "auto",
+        noise_precision: float = 10.0,
+        noise_scale: float | None = None,
+        noise_dof: float | None = None,
+        activation: str = "relu",
+        optimizer: Any = "vadam",
+        lr: float | None = None,
+        epochs: int | None = None,
+        batch_size: int | None = None,
+        samples: int = 1,
+        prior_precision: float = 1.0,
+        temperature: float = 0.1,
+        dropout: float = 0.05,
+        tune: bool = True,
+        budget: int = 16,
+        folds: int = 5,
+        members: int = 5,
+        predict_samples: int = 100,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: Any = False,
+    ) -> None:
+        super().__init__(
+            hidden,
+            activation=activation,
+            optimizer=optimizer,
+            lr=lr,
+            epochs=epochs,
+            batch_size=batch_size,
+            samples=samples,
+            prior_precision=prior_precision,
+            temperature=temperature,
+            dropout=dropout,
+            tune=tune,
+            budget=budget,
+            folds=folds,
+            members=members,
+            predict_samples=predict_samples,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.noise = noise
+        self.target_transform = target_transform
+        self.noise_precision = noise_precision
+        self.noise_scale = noise_scale
+        self.noise_dof = noise_dof
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit to a table and its targets, [n] or [n, targets]; rows count as often as ``sample_weight`` says."""
+        self._check_kinds()
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None: give one target for each row")
+        X = self._learn_columns(X)
+        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        if y.ndim == 2 and y.shape[1] == 1:
+            y = y[:, 0]
+        check_consistent_length(X, y)
+        if len(y) and float(np.abs(y).max()) > 1e100:
+            raise ValueError(
+                f"y holds {y[np.abs(y).argmax()]:.3g}, which is too large to compute with: use other units"
+            )
         self._check_folds(len(X))
-        folds = KFold(self.folds, shuffle=True, random_state=0).split(X) if self.tune else ()
-        return self._fit(X, y, "gaussian", 1, folds)
+        problem = self._problem(X, y, sample_weight)
+        self.hidden_ = problem.hidden
+        folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()
+        parts = self._train(problem, self._kinds(y), list(folds))
+        self.noise_ = "input" if self.setting_.likelihood == "input-noise" else "constant"
+        transform, _ = problem.transformed(self.setting_.transform)
+        self.transform_: Transform | None = transform
+        self._calibrate(problem, parts)
+        return self
+
+    def _calibrate(self, problem: Problem, parts: list[Any]) -> None:
+        scale, dof = self.noise_scale, self.noise_dof
+        self.predictive_noise_ = PredictiveNoise(float(scale or 1.0), float(dof or math.inf))
+        if parts and scale is None and dof is None:
+            fitted, _ = held_out_noise(problem, self.setting_, parts, int(self.predict_samples))
+            self.predictive_noise_ = fitted.noise
+        pits = [
+            self._distribution(noisy_outputs(stack, problem.x[out], int(self.predict_samples)))
+            .cdf(tensor(problem.y[out]).reshape(len(out), -1))
+            .numpy()
+            for stack, (_, out) in parts
+        ]
+        every = np.concatenate(pits) if pits else np.zeros((0, problem.targets))
+        self.held_out_pits_ = np.sort(every[:: max(1, len(every) // PITS_AT_MOST)], axis=0)
+
+    def _kinds(self, y: np.ndarray) -> list[tuple[str, str]]:
+        """Return the likelihoods and transforms to choose from."""
+        noises = ("constant", "input") if self.noise == "auto" else (self.noise,)
+        if self._method(1.0)(100).drops_out or not self.tune:
+            noises = noises[:1]
+        kind = self.target_transform
+        transforms = ("none", *(Transform.candidates(y) if self.tune else ())) if kind == "auto" else (kind,)
+        if kind in ("log", "quantile") and y.ndim > 1:
+            raise ValueError(f"target_transform={kind!r} is for one target, y has {y.shape[1]}")
+        if "log" in transforms and kind == "log" and y.min() <= 0:
+            raise ValueError(f"target_transform='log' needs positive targets, but y holds {y.min():g}")
+        return [(LIKELIHOODS[noise], transform) for transform in transforms for noise in noises]
+
+    def _given(self, likelihood: str) -> dict[str, float]:
+        return {**super()._given(likelihood), "noise_precision": float(self.noise_precision)}
+
+    def _space(self, problem: Problem, likelihood: str) -> dict[str, tuple[float, float]]:
+        return {**super()._space(problem, likelihood), "noise_precision": NOISE_PRECISIONS}
+
+    def _found(self) -> dict[str, Any]:
+        noise = self.predictive_noise_
+        return {
+            **super()._found(),
+            "noise": self.noise_,
+            "target_transform": self.transform_.kind if self.transform_ else "none",
+            "noise_scale": noise.scale,
+            "noise_dof": noise.dof,
+        }
+
+    def refit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Return a new estimator for these rows, with all that the tuning of this one has found, calibration included.
+
+        What was found becomes its arguments, so that its clones keep it.
+        """
+        fitted = super().refit(X, y, sample_weight)
+        fitted.held_out_pits_ = self.held_out_pits_
+        return fitted
+
+    def _fitted_state(self) -> dict[str, Any]:
+        noise = self.predictive_noise_
+        return {
+            **super()._fitted_state(),
+            "noise": {"scale": noise.scale, "dof": None if math.isinf(noise.dof) else noise.dof},
+            "transform": self.transform_.as_dict() if self.transform_ else None,
+            "pits": self.held_out_pits_.tolist(),
+            "targets": self.held_out_pits_.shape[1],
+        }
+
+    def _restore_state(self, found: dict[str, Any]) -> None:
+        super()._restore_state(found)
+        scale, dof = found["noise"]["scale"], found["noise"]["dof"]
+        self.predictive_noise_ = PredictiveNoise(float(scale), math.inf if dof is None else float(dof))
+        self.transform_ = None if found["transform"] is None else Transform.from_dict(found["transform"])
+        self.held_out_pits_ = np.array(found["pits"], float).reshape(-1, int(found["targets"]))
+        self.noise_ = "input" if found["likelihood"] == "input-noise" else "constant"
+
+    def _check_kinds(self) -> None:
+        for name, allowed in (("noise", NOISES), ("target_transform", TRANSFORMS)):
+            if (value := getattr(self, name)) not in allowed:
+                raise ValueError(f"{name}={value!r} is not valid: choose one of {', '.join(map(repr, allowed))}")
+        if self.noise_dof is not None and not float(self.noise_dof) > 2:
+            raise ValueError(f"noise_dof={self.noise_dof!r} is not valid: above 2, so that the noise has a variance")
+
+    # Predictions -------------------------------------------------------------------------------------------------------------
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """The mean of y; with ``return_std`` also its standard deviation, of function and noise together."""
-        prediction = self._prediction(X)
-        if return_std:
-            return prediction.mean.numpy(), prediction.std.numpy()
-        return prediction.mean.numpy()
+        """Return the mean of y; with ``return_std`` also its standard deviation, of function and noise together."""
+        prediction = self.predict_distribution(X)
+        mean = _flat(prediction.mean)
+        return (mean, _flat(prediction.std)) if return_std else mean
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
-        """The quantiles of y at the levels ``q``, [n, len(q)]: of the predictive distribution itself, not of a Gaussian."""
-        return self._prediction(X).quantile(torch.tensor(q, dtype=torch.float64)).T.numpy()
+        """Return the quantiles of y at the levels ``q``, [n, len(q)], or [n, targets, len(q)] for several targets."""
+        quantiles = self.predict_distribution(X).quantile(torch.tensor(q, dtype=torch.float64))
+        return _flat(quantiles.movedim(0, -1).squeeze(1) if quantiles.shape[-1] == 1 else quantiles.movedim(0, -1), 0)
+
+    def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
+        """Return lower and upper end of central intervals, [n, 2]: they held the share ``level`` of the rows left out in tuning.
+
+        The ends are quantiles of the predictive distribution, at levels that are order statistics of held-out rows, as in
+        conformal prediction. An untuned model has its own quantiles.
+        """
+        check_level(level)
+        tail = (1 - level) / 2
+        low, high = torch.tensor(tail), torch.tensor(1 - tail)
+        prediction = self.predict_distribution(X)
+        pits = tensor(self.held_out_pits_)
+        n, ends = len(pits), []
+        for target in range(pits.shape[1]):
+            if upper_rank(n, 1 - tail) <= n:
+                rank = upper_rank(n, 1 - tail)
+                low = kth_smallest(pits[:, target], n + 1 - rank).clamp(1e-6, 0.5)
+                high = kth_smallest(pits[:, target], rank).clamp(0.5, 1 - 1e-6)
+            part = _of_target(prediction, target, pits.shape[1])
+            ends.append(torch.stack([part.quantile(float(low)), part.quantile(float(high))], dim=-1)[:, 0])
+        return ends[0].numpy() if len(ends) == 1 else torch.stack(ends, dim=1).numpy()
+
+    def predict_distribution(self, X: Any) -> Regression:
+        """Return the predictive distribution: mean, std, epistemic and aleatoric parts, quantiles, densities, CRPS."""
+        return self._distribution(self._outputs(X, noisy_outputs))
 
     def log_likelihood(self, X: Any, y: Any) -> float:
-        """The mean log density of targets ``y``; the larger the better."""
-        prediction = self._prediction(X)
-        y = one_a_row(y, len(prediction.mean)).astype(np.float64)
-        return float(prediction.log_prob(torch.from_numpy(y)).mean())
+        """Return the mean log density of targets ``y``; the larger the better."""
+        prediction = self.predict_distribution(X)
+        y = np.asarray(y, dtype=np.float64)
+        y = y.reshape(len(y), -1)
+        if y.shape != tuple(prediction.mean.shape):
+            rows = len(prediction.mean)
+            raise ValueError(f"y has {len(y)} entries, but X has {rows} rows: give one for each row")
+        return float(prediction.log_prob(tensor(y)).mean())
 
-    def _prediction(self, X: Any) -> Regression:
-        outputs = self._outputs(X).squeeze(-1)
-        return Regression(outputs, Gaussian(self.noise_precision_ / float(self.stack_.scaling.y_std[0]) ** 2))
+    def _distribution(self, samples: torch.Tensor) -> Regression:
+        prediction = self.predictive_noise_.prediction(samples)
+        if self.transform_ is None:
+            return prediction
+        return TransformedRegression(prediction.samples, prediction.likelihood, self.transform_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.single_output = True
+        return tags
+
+
+def _of_target(prediction: Regression, target: int, targets: int) -> Regression:
+    if targets == 1:
+        return prediction
+    return Regression(prediction.samples[..., [target, target + targets]], prediction.likelihood)
+
+
+def _flat(values: torch.Tensor, axis: int = -1) -> np.ndarray:
+    """Return an array, without the axis of the targets if there is one of them."""
+    array: np.ndarray = values.numpy()
+    return array[..., 0] if axis == -1 and array.ndim > 1 and array.shape[-1] == 1 else array

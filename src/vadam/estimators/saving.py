@@ -13,13 +13,13 @@ from sklearn.base import is_classifier
 from vadam import persist
 from vadam.ensemble import MLP, Method, Scaling, Stack
 from vadam.gaussian import MeanFieldGaussian, Mixture
-
-FOUND = ("prior_precision_", "noise_precision_", "temperature_", "n_features_in_")
+from vadam.likelihoods import outputs_for
 
 Estimator = TypeVar("Estimator")
 
 
 def save(path: str | os.PathLike[str], estimator: Any) -> None:
+    """Write a fitted estimator to a file."""
     stack = estimator.stack_
     params = estimator.get_params()
     if not isinstance(params["optimizer"], str):
@@ -29,9 +29,11 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
         params["optimizer"] = {"name": method.name, **method.as_dict()}
     if not isinstance(params["random_state"], Integral | None):
         params["random_state"] = None  # a generator: its state has nothing to do with the fitted weights
+    if callable(params["verbose"]):
+        params["verbose"] = False
     config = {
         "estimator": type(estimator).__name__,
-        "params": {**params, "hidden": list(params["hidden"])},
+        "params": {**params, "hidden": None if params["hidden"] is None else list(params["hidden"])},
         "likelihood": stack.likelihood,
         "sizes": [p.shape[1] for name, p in stack.network.named_parameters() if p.dim() == 2]
         + [stack.network[-1].out_features],
@@ -39,7 +41,7 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
         "dropout": None if stack.dropout is None else float(stack.dropout[0]),
         "seeds": stack.seeds,
         "scaling": [values[0].tolist() for values in stack.scaling],
-        "found": {name: getattr(estimator, name) for name in FOUND},
+        "found": {"n_features_in_": estimator.n_features_in_, **estimator._fitted_state()},
         "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", [])],
         "classes": estimator.classes_.tolist() if hasattr(estimator, "classes_") else None,
     }
@@ -60,6 +62,7 @@ def _plain(value: Any) -> Any:
 
 
 def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
+    """Read a fitted estimator of a class; raise ValueError for any other file."""
     posterior, config = persist.load(path)
     if config.get("estimator") != cls.__name__:
         found = config.get("estimator", "a posterior without estimator")
@@ -72,16 +75,18 @@ def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
 
 def _restored(cls: type[Estimator], posterior: Any, config: dict[str, Any]) -> Estimator:
     params = config["params"]
-    estimator: Any = cls(**{**params, "hidden": tuple(params["hidden"]), "optimizer": _optimizer(params["optimizer"])})
+    hidden = None if params["hidden"] is None else tuple(params["hidden"])
+    estimator: Any = cls(**{**params, "hidden": hidden, "optimizer": _optimizer(params["optimizer"])})
     estimator._check_arguments()
     _check_sizes(config, len(posterior.components), classifier=is_classifier(estimator))
-    for name in FOUND:
-        setattr(estimator, name, config["found"][name])
+    estimator.n_features_in_ = config["found"]["n_features_in_"]
+    estimator._restore_state(config["found"])
+    _check_columns(config, estimator)
     if config["feature_names"]:
         estimator.feature_names_in_ = np.array(config["feature_names"], dtype=object)
     if is_classifier(estimator):
         estimator.classes_ = np.array(config["classes"])
-    estimator.tuned_ = None
+    estimator.search_ = None
     estimator.stack_ = _stack(posterior, config, params["activation"])
     return estimator
 
@@ -95,15 +100,29 @@ def _optimizer(saved: Any) -> Any:
 
 def _check_sizes(config: dict[str, Any], members: int, *, classifier: bool) -> None:
     """Raise ValueError if a part of the header does not fit the network; the tensors are compared with it later."""
-    inputs, outputs = config["sizes"][0], config["sizes"][-1]
+    inputs, outputs, kind = config["sizes"][0], config["sizes"][-1], config["likelihood"]
     classes = len(config["classes"]) if classifier else 0
-    likelihood = ("categorical", classes) if classes > 2 else ("bernoulli" if classes else "gaussian", 1)
+    allowed = ("categorical",) if classes > 2 else ("bernoulli",) if classifier else ("gaussian", "input-noise")
+    targets = outputs // 2 if kind == "input-noise" else outputs
     for name, found, expected in (
-        ("scaling", [len(values) for values in config["scaling"]], [inputs, inputs, outputs, outputs]),
+        ("scaling", [len(values) for values in config["scaling"]], [inputs, inputs, targets, targets]),
         ("seeds", len(config["seeds"]), members),
-        ("n_features_in_", config["found"]["n_features_in_"], inputs),
-        ("feature_names", len(config["feature_names"]) or inputs, inputs),
-        ("likelihood", (config["likelihood"], outputs), likelihood),
+        ("likelihood", kind, kind if kind in allowed else allowed[0]),
+        ("outputs", outputs, classes if classes > 2 else 1 if classifier else outputs_for(kind, targets)),
+    ):
+        if found != expected:
+            raise ValueError(f"{name} is for {found}, but the network is for {expected}")
+
+
+def _check_columns(config: dict[str, Any], estimator: Any) -> None:
+    """Raise ValueError if the columns of the header do not fit each other and the network."""
+    inputs, features = config["sizes"][0], estimator.n_features_in_
+    encoder = estimator.encoder_
+    for name, found, expected in (
+        ("encoder", len(encoder.outputs), inputs),
+        ("centre and spread", [len(estimator.centre_), len(estimator.spread_)], [inputs, inputs]),
+        ("n_features_in_", features, len(encoder.columns) + len(encoder.left_out)),
+        ("feature_names", len(config["feature_names"]) or features, features),
     ):
         if found != expected:
             raise ValueError(f"{name} is for {found}, but the network is for {expected}")
