@@ -94,6 +94,7 @@ TAU_BAD = (({"tau": 1.5}, r"tau must be in \[0, 1\], got 1.5"), ({"tau": -0.1}, 
 MOMENTUM_BAD = (
     ({"momentum": 1.0}, r"momentum must be in \[0, 1\), got 1.0"),
     ({"damping": -1.0}, r"damping must be in \[0, inf\), got -1.0"),
+    ({"exact_momentum": 1}, r"exact_momentum must be True or False, got 1"),
 )
 
 N = 40
@@ -113,6 +114,7 @@ SPECS = [
             *BETAS_BAD,
             *TAU_BAD,
             ({"sampling_precision": -1.0}, r"sampling_precision must be in \[0, inf\), got -1.0"),
+            ({"correct_start": 1.0}, r"correct_start must be True or False, got 1.0"),
         ),
     ),
     Spec(
@@ -120,7 +122,13 @@ SPECS = [
         vadam.Vprop,
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
         state=frozenset({"s", "s0"}),
-        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETA_BAD, *TAU_BAD),
+        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETA_BAD, *TAU_BAD, MOMENTUM_BAD[0]),
+    ),
+    Spec(
+        "Vprop-momentum",
+        vadam.Vprop,
+        {"lr": 0.01, "beta": 0.99, "init_precision": 20.0, "momentum": 0.9, **_DATA},
+        state=frozenset({"u", "s", "s0"}),
     ),
     Spec(
         "VOGN",
@@ -142,6 +150,13 @@ SPECS = [
         vadam.VOGN,
         {"lr": 0.01, "beta": 0.99, "init_precision": 20.0, "momentum": 0.9, "damping": 1e-3, **_DATA},
         state=frozenset({"u", "s"}),
+        needs_attach=True,
+    ),
+    Spec(
+        "VOGN-exact-momentum",
+        vadam.VOGN,
+        {"lr": 0.01, "beta": 0.99, "init_precision": 20.0, "momentum": 0.9, "exact_momentum": True, **_DATA},
+        state=frozenset({"u", "v", "s"}),
         needs_attach=True,
     ),
     Spec(
@@ -190,12 +205,20 @@ SPECS = [
     Spec(
         "FullVON",
         vadam.FullVON,
-        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, "momentum": 0.5, **_DATA},
         ways=("closure",),
         backward=False,
-        state=frozenset({"S"}),
+        state=frozenset({"u", "S"}),
         mean_field=False,
-        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BETA_BAD, ({"limit": 5}, r"more than limit=5 allows")),
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *INIT_BAD,
+            *BETA_BAD,
+            *TAU_BAD,
+            MOMENTUM_BAD[0],
+            ({"limit": 5}, r"more than limit=5 allows"),
+        ),
     ),
     Spec(
         "VadaGrad",

@@ -22,6 +22,8 @@ RULES = [
     rules.vadam,
     rules.vadagrad,
     rules.natural_momentum,
+    rules.exact_momentum,
+    rules.vprop_momentum,
     rules.ivon,
     rules.bbvi,
 ]

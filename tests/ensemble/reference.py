@@ -12,6 +12,7 @@ import torch
 from vadam import rules
 from vadam.ensemble import Method, noise
 from vadam.ensemble.minibatches import Order
+from vadam.rules.binding import rule_for
 
 METHODS = [
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=3),
@@ -106,7 +107,7 @@ class Rule:
         if self.name == "adam":
             self.adam = torch.optim.Adam(params.values(), lr=1.0, betas=v["betas"], eps=v["eps"], weight_decay=lam / N)
             return
-        self.module = rules.natural_momentum if v.get("momentum") else getattr(rules, self.name)
+        self.module = rule_for(getattr(rules, self.name), v)
         N = N * v.get("data_weight", 1.0)
         self.scale = {"N": N} if self.name == "vadagrad" else {"N": N, "lam": lam}
         start = v["hess_init"] * N + lam if self.name == "ivon" else v["init_precision"]
@@ -130,8 +131,13 @@ class Rule:
             return
         momentum = {"gamma": v["momentum"]} if v.get("momentum") else {}
         rule_args = {
-            "vadam": lambda: {"gamma1": v["betas"][0], "gamma2": v["betas"][1], "tau": v["tau"]},
-            "vprop": lambda: {"beta": 1 - v["beta"], "tau": v["tau"]},
+            "vadam": lambda: {
+                "gamma1": v["betas"][0],
+                "gamma2": v["betas"][1],
+                "tau": v["tau"],
+                "kappa": v["correct_start"],
+            },
+            "vprop": lambda: {"beta": 1 - v["beta"], "tau": v["tau"], **momentum},
             "vogn": lambda: {"beta": 1 - v["beta"], "tau": v["tau"], "damping": v["damping"], **momentum},
             "vadagrad": lambda: {"beta": v["beta"]},
             "bbvi": lambda: {"gamma1": v["betas"][0], "gamma2": v["betas"][1], "eps": v["eps"]},

@@ -11,7 +11,8 @@ from vadam.ensemble import MLP, Member, Method, rule_names, train
 from vadam.rules.arguments import contains
 
 REQUIRED = {"vadagrad": {"init_precision": 100.0}}
-CANDIDATES = (0.5, 3.0, 50.0, 1e-3, False)
+CANDIDATES = (0.5, 3.0, 50.0, 1e-3, False, True)
+ACTS_WITH = {"exact_momentum": {"momentum": 0.9}, "correct_start": {"init_precision": 50.0}}
 ARGUMENTS = [
     pytest.param(name, argument, id=f"{name}-{argument.name}")
     for name in rule_names()
@@ -37,8 +38,10 @@ def test_the_rules_of_a_stack():
 @pytest.mark.parametrize(("name", "argument"), ARGUMENTS)
 def test_every_declared_argument_has_an_effect(name, argument):
     """None is declared and then ignored: some other value that it allows gives other weights."""
-    usual = weights_of(method(name))
-    assert any(not torch.equal(usual, weights_of(method(name, **{argument.name: x}))) for x in others(argument))
+    settings = ACTS_WITH.get(argument.name, {})
+    usual = weights_of(method(name, **settings))
+    changed = (weights_of(method(name, **settings | {argument.name: x})) for x in others(argument))
+    assert any(not torch.equal(usual, weights) for weights in changed)
 
 
 def others(argument):
@@ -89,6 +92,8 @@ def test_pairs_may_be_lists():
 
 def test_momentum_chooses_its_rule():
     assert Method("vogn", momentum=0.9).rule is rules.natural_momentum
+    assert Method("vogn", momentum=0.9, exact_momentum=True).rule is rules.exact_momentum
+    assert Method("vprop", momentum=0.9).rule is rules.vprop_momentum
     assert Method("vogn").rule is rules.vogn
 
 

@@ -189,7 +189,9 @@ def test_figure_1_is_the_heavy_ball_form() -> None:
 RULES_WITH_TAU = {
     "von": (rules.von, {"alpha": 0.1, "beta": 0.05}),
     "natural_momentum": (rules.natural_momentum, {"alpha": 0.05, "beta": 0.05, "gamma": 0.5}),
+    "exact_momentum": (rules.exact_momentum, {"alpha": 0.05, "beta": 0.05, "gamma": 0.5}),
     "vprop": (rules.vprop, {"alpha": 0.1, "beta": 0.05}),
+    "vprop_momentum": (rules.vprop_momentum, {"alpha": 0.05, "beta": 0.05, "gamma": 0.5}),
     "vadam": (rules.vadam, {"alpha": 0.1, "gamma1": 0.9, "gamma2": 0.95}),
 }
 

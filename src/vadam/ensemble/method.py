@@ -18,7 +18,17 @@ from torch import Tensor
 from vadam import rules
 from vadam.ensemble.members import Member
 from vadam.rules import arguments
-from vadam.rules.binding import Curvature, RuleArgs, arg_names, bind, curvature, has_posterior, rule_for, scope
+from vadam.rules.binding import (
+    Curvature,
+    RuleArgs,
+    arg_names,
+    bind,
+    curvature,
+    has_posterior,
+    is_variant,
+    rule_for,
+    scope,
+)
 
 Numbers = dict[str, Tensor]
 
@@ -29,7 +39,8 @@ MEMBER_FIELDS = frozenset(field.name for field in fields(Member))
 
 def rule_names() -> list[str]:
     """Return the names of the rules that can train a stack: elementwise, with a curvature that a step computes."""
-    return [name for name, rule in rules.RULES.items() if scope(rule) == "weight" and curvature(rule) in COMPUTED]
+    bases = {name: rule for name, rule in rules.RULES.items() if not is_variant(rule, rules.RULES.values())}
+    return [name for name, rule in bases.items() if scope(rule) == "weight" and curvature(rule) in COMPUTED]
 
 
 class Method:

@@ -21,20 +21,20 @@ from vadam.optim.snapshot import mean_of, names, prior_of
 
 
 class FullVON(SecondOrder):
-    r"""Variational Online Newton with a full covariance (paper App. D) over all weights, laid end to end.
+    r"""Variational Online Newton with a full covariance (paper App. D) over all weights, laid end to end, with natural momentum (App. E.4).
 
-    Input: α (``lr``), 1 − β (``beta``), N (``num_data``), λ (``prior_precision``)
+    Input: α (``lr``), 1 − β (``beta``), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``), τ (``tau``)
 
     .. code-block:: text
 
-        θ ~ N(μ, Σ),  Σ⁻¹ = N S + λ I
+        θ ~ N(μ, Σ),  Σ⁻¹ = N S + τλ I
         ĝ, Ĥ ← minibatch gradient and Hessian of f at θ
-        S₊ ← (1 − β) S + β Ĥ
-        μ ← μ − α (S₊ + λ/N I)⁻¹ (ĝ + λ/N μ)
+        S₊ ← (1 − τβ) S + β Ĥ,  A = S + τλ/N I
+        μ ← μ − α A₊⁻¹ (ĝ + τλ/N μ) + γ̄ A₊⁻¹ A (μ − μ₋)
 
     The closure returns the loss and does not call ``backward()``. The state has D² numbers: more than ``limit`` weights are
-    refused. All groups share ``lr``, ``beta`` and what is said of the data; the prior may differ. The other arguments are those of
-    :class:`vadam.Vadam`.
+    refused. All groups share ``lr``, ``beta``, ``momentum``, ``tau`` and what is said of the data; the prior may differ.
+    ``tau=0`` is full-matrix VAN, variational optimisation. The other arguments are those of :class:`vadam.Vadam`.
     """
 
     rule = rules.full_von
@@ -50,6 +50,8 @@ class FullVON(SecondOrder):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
+        momentum: float = 0.0,
+        tau: float = 1.0,
         limit: int = 2000,
         **common: Unpack[Common],
     ) -> None:
@@ -75,7 +77,7 @@ class FullVON(SecondOrder):
 
     def _check(self, group: Group) -> None:
         super()._check(group)
-        for shared in ("lr", "beta", "num_data", "data_weight", "temperature"):
+        for shared in ("lr", "beta", "momentum", "tau", "num_data", "data_weight", "temperature"):
             if self.param_groups and group[shared] != self.param_groups[0][shared]:
                 raise ValueError(
                     f"{shared} must be the same in all groups of FullVON, got {group[shared]!r} in another"

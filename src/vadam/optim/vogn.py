@@ -31,9 +31,10 @@ class VOGN(VariationalOptimizer):
 
     Call ``opt.attach(model)`` once: its hooks record the squares during an ordinary backward pass of an ordinary mean loss. Then
     all three ways of use work as for :class:`vadam.Vadam`, whose arguments not listed here are also these. ``damping`` is added to
-    the denominator of the step. With data augmentation the examples are worth more than their number: ``data_weight`` ρ makes
-    the effective number of data ρN. Several backward passes in one sample count as micro-batches, their losses divided by their
-    number.
+    the denominator of the step. ``exact_momentum`` carries the changes of mean and precision over without the paper's
+    approximation Σₜ₋₁ ≈ Σₜ (App. E.3), for one more vector. With data augmentation the examples are worth more than their number:
+    ``data_weight`` ρ makes the effective number of data ρN. Several backward passes in one sample count as micro-batches, their
+    losses divided by their number.
     """
 
     rule = rules.vogn
@@ -51,6 +52,7 @@ class VOGN(VariationalOptimizer):
         prior_precision: float = 1.0,
         init_precision: float | None = None,
         momentum: float = 0.0,
+        exact_momentum: bool = False,
         damping: float = 0.0,
         tau: float = 1.0,
         **common: Unpack[Common],

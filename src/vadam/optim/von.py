@@ -50,7 +50,7 @@ class VON(SecondOrder, Reparameterised):
       ĥ = F (ε² − 1)/σ², where the mean of F over the other samples is subtracted to reduce the variance.
 
     ĥ may be negative. Back-tracking (App. D.1) shortens β so that the precision stays positive; ``backtrack`` is its margin δ. The
-    other arguments are those of :class:`vadam.Vadam` and :class:`vadam.VOGN`.
+    other arguments, ``exact_momentum`` among them, are those of :class:`vadam.Vadam` and :class:`vadam.VOGN`.
     """
 
     rule = rules.von
@@ -71,6 +71,7 @@ class VON(SecondOrder, Reparameterised):
         limit: int = 20_000,
         backtrack: float = 0.5,
         momentum: float = 0.0,
+        exact_momentum: bool = False,
         damping: float = 0.0,
         tau: float = 1.0,
         **common: Unpack[Common],

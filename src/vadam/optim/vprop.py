@@ -12,16 +12,17 @@ from vadam.optim.signature import group_arguments
 
 
 class Vprop(VariationalOptimizer):
-    r"""Variational RMSprop (paper §3.3): Vadam without momentum and without bias correction, one vector of state.
+    r"""Variational RMSprop (paper §3.3): Vadam without bias correction, with natural momentum (App. E.4) if asked for.
 
-    Input: α (``lr``), 1 − β (``beta``, the weight of the old), N (``num_data``), λ (``prior_precision``), τ (``tau``)
+    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
+    τ (``tau``)
 
     .. code-block:: text
 
         θ ← μ + σ∘ε,  σ = 1/√(N s + τλ)
         ĝ ← minibatch gradient of f at θ
-        s ← (1 − τβ) s + β ĝ∘ĝ
-        μ ← μ − α (ĝ + τλ/N μ)/(√s + τλ/N)
+        s₊ ← (1 − τβ) s + β ĝ∘ĝ
+        μ ← μ − α (ĝ + τλ/N μ)/(√s₊ + τλ/N) + γ̄ (√s + τλ/N)/(√s₊ + τλ/N) ∘ (μ − μ₋)
 
     The other arguments are those of :class:`vadam.Vadam`.
     """
@@ -39,6 +40,7 @@ class Vprop(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
+        momentum: float = 0.0,
         batch_size: int | None = None,
         tau: float = 1.0,
         **common: Unpack[Common],

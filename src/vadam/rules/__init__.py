@@ -11,9 +11,35 @@ weights, ``h`` the curvature ĥ, ``N`` the number of data, ``lam`` the prior pre
 
 from types import ModuleType
 
-from vadam.rules import adam, bbvi, full_von, ivon, natural_momentum, vadagrad, vadam, vogn, von, vprop
+from vadam.rules import (
+    adam,
+    bbvi,
+    exact_momentum,
+    full_von,
+    ivon,
+    natural_momentum,
+    vadagrad,
+    vadam,
+    vogn,
+    von,
+    vprop,
+    vprop_momentum,
+)
 
-__all__ = ["adam", "bbvi", "full_von", "ivon", "natural_momentum", "vadagrad", "vadam", "vogn", "von", "vprop"]
+__all__ = [
+    "adam",
+    "bbvi",
+    "exact_momentum",
+    "full_von",
+    "ivon",
+    "natural_momentum",
+    "vadagrad",
+    "vadam",
+    "vogn",
+    "von",
+    "vprop",
+    "vprop_momentum",
+]
 
 RULES: dict[str, ModuleType] = {name: globals()[name] for name in __all__}
 """The rules by name."""

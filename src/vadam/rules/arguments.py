@@ -166,5 +166,17 @@ SAMPLING_PRECISION = Argument(
     "sampling_precision", 0.0, "[0, inf)", "Constant added to the precision for sampling only (paper App. K)."
 )
 MOMENTUM = Argument("momentum", 0.0, "[0, 1)", "Natural momentum γ̄.")
+EXACT_MOMENTUM = Argument(
+    "exact_momentum",
+    False,
+    "bool",
+    "Carry the last change of mean and precision over exactly (paper App. E.3, before Σₜ₋₁ ≈ Σₜ).",
+)
+CORRECT_START = Argument(
+    "correct_start",
+    False,
+    "bool",
+    "Correct the bias of the start too, as line 7 of Fig. 1 does to the letter: shorter steps at first.",
+)
 DAMPING = Argument("damping", 0.0, "[0, inf)", "Constant added to the denominator of the step.")
 EPS = Argument("eps", 1e-8, "[0, inf)", "Constant that Adam adds to the denominator.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import Enum
 from functools import cache
 from importlib import import_module
@@ -76,8 +76,16 @@ def has_posterior(rule: ModuleType) -> bool:
 
 
 def rule_for(rule: ModuleType, values: Mapping[str, Any]) -> ModuleType:
-    """Return the rule that the arguments ask for: with ``momentum``, the one that ``MOMENTUM_RULE`` names."""
-    return import_module(f"vadam.rules.{rule.MOMENTUM_RULE}") if values.get("momentum") else rule
+    """Return the rule that the arguments ask for: with ``momentum``, the one that ``MOMENTUM_RULES`` names, by ``exact_momentum``."""
+    if not values.get("momentum") or not hasattr(rule, "MOMENTUM_RULES"):
+        return rule
+    return import_module(f"vadam.rules.{rule.MOMENTUM_RULES[values.get('exact_momentum', False)]}")
+
+
+def is_variant(rule: ModuleType, of: Iterable[ModuleType]) -> bool:
+    """Return True if a rule is chosen by the arguments of another one."""
+    name = rule.__name__.rpartition(".")[2]
+    return any(name in getattr(other, "MOMENTUM_RULES", {}).values() for other in of)
 
 
 @cache

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import ARGUMENTS, CURVATURE, MOMENTUM_RULE, Scalar, pull, ratio, rule_args
+from vadam.rules.von import ARGUMENTS, CURVATURE, Scalar, pull, ratio, rule_args
 
-__all__ = ["ARGUMENTS", "CURVATURE", "MOMENTUM_RULE", "State", "init", "precision", "rule_args", "update"]
+__all__ = ["ARGUMENTS", "CURVATURE", "State", "init", "precision", "rule_args", "update"]
 
 
 class State(NamedTuple):

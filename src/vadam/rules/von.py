@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, DAMPING, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, TAU
+from vadam.rules.arguments import BETA, DAMPING, DATA_AND_PRIOR, EXACT_MOMENTUM, INIT_PRECISION, LR, MOMENTUM, TAU
 from vadam.rules.binding import Curvature
 
 Scalar = float | Tensor
@@ -23,8 +23,8 @@ TINY = 1e-19
 """Smallest denominator, the root of the smallest float32: below it, where a gradient has always been zero, there is no step."""
 
 CURVATURE = Curvature.HESSIAN
-MOMENTUM_RULE = "natural_momentum"
-ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, DAMPING, TAU)
+MOMENTUM_RULES = {False: "natural_momentum", True: "exact_momentum"}
+ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, EXACT_MOMENTUM, DAMPING, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,7 +49,12 @@ def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
 
 def pull(mu: Tensor, mu0: Scalar, strength: Scalar) -> Tensor:
     """Return strength · (μ − μ₀), the gradient of the prior; a mean of zero costs nothing."""
-    return strength * (mu if isinstance(mu0, float | int) and mu0 == 0 else mu - mu0)
+    return strength * (mu if is_zero(mu0) else mu - mu0)
+
+
+def is_zero(x: Scalar) -> bool:
+    """Return True for the number zero, without a look into a tensor."""
+    return isinstance(x, float | int) and x == 0
 
 
 class State(NamedTuple):

@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, TAU
+from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, TAU
 from vadam.rules.von import Scalar, pull, ratio
 
-ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, BATCH_SIZE, TAU)
+MOMENTUM_RULES = {False: "vprop_momentum"}
+ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, BATCH_SIZE, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,6 +28,7 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
         **arguments.data_args(values),
         "alpha": values["lr"],
         "beta": 1 - values["beta"],
+        "gamma": values["momentum"],
         "tau": values["tau"],
         "w": arguments.theorem1_weight(values["batch_size"], values["num_data"]),
     }
