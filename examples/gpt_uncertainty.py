@@ -2,7 +2,7 @@
 
     python examples/gpt_uncertainty.py --out gpt-uncertainty
 
-trains (about ten minutes on one core), then shows for each character what the network was unsure about before it saw it:
+trains (about ten minutes on one core), then shows how uncertain the network was about each character before it saw it:
 every character is coloured by the mutual information between the prediction and the weights, the part of the uncertainty
 that more text could remove. The passage is from the end of the book, which was not trained on; below it stands text of another
 kind. Writes ``posterior.safetensors``, ``uncertainty.json`` and ``uncertainty.html``. The novel comes with ``pip install ./paper``;

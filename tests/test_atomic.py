@@ -151,7 +151,7 @@ def test_a_planted_pipe_does_not_block(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_missing_folders_are_created_unless_told_otherwise(tmp_path: Path) -> None:
+def test_missing_folders_are_created_by_default(tmp_path: Path) -> None:
     atomic.write_text(tmp_path / "new" / "deep" / "out", "ñ")
     assert (tmp_path / "new" / "deep" / "out").read_bytes() == "ñ".encode()
     with pytest.raises(FileNotFoundError):

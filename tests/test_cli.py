@@ -85,7 +85,7 @@ def test_a_broken_plugin_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch
         (("fit", "none.csv", "--target", "y"), "There is no file none.csv: check the path."),
     ],
 )
-def test_mistakes_are_told_in_words(arguments: tuple[str, ...], says: str) -> None:
+def test_user_errors_are_explained(arguments: tuple[str, ...], says: str) -> None:
     result = call(*arguments)
     assert result.exit_code == 1
     assert says in " ".join(result.output.split())
@@ -159,7 +159,7 @@ def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     assert table[["p_no", "p_yes"]].sum(axis=1).to_numpy() == pytest.approx(1.0)
 
 
-def test_words_become_columns_and_the_names_say_how() -> None:
+def test_categories_become_columns_named_after_them() -> None:
     table = pd.DataFrame({"a": [1, 2], "w": ["x", "y=z"]})
     made = dataframe.features(table)
     assert list(made.columns) == ["a", "w=x", "w=y=z"]
@@ -198,5 +198,5 @@ def test_a_missing_column_is_named() -> None:
         (pd.Series(["a", "b"]), "classification"),
     ],
 )
-def test_the_task_is_judged_by_the_target(target: pd.Series, task: str) -> None:
+def test_the_task_is_inferred_from_the_target(target: pd.Series, task: str) -> None:
     assert modelling._task("auto", target) == task

@@ -69,7 +69,7 @@ def filled(command: str, table: Path, out: Path) -> list[str]:
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("below", ["file", "file/further"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_place_below_a_file_is_refused_before_the_work(command: str, below: str, table: Path) -> None:
+def test_a_path_below_a_file_is_refused_before_training(command: str, below: str, table: Path) -> None:
     (table.parent / "file").touch()
     out = table.parent / below
     assert str(out) in refused(*filled(command, table, out))
@@ -77,7 +77,7 @@ def test_a_place_below_a_file_is_refused_before_the_work(command: str, below: st
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_read_only_folder_is_refused_before_the_work(command: str, table: Path, monkeypatch) -> None:
+def test_a_read_only_folder_is_refused_before_training(command: str, table: Path, monkeypatch) -> None:
     out = table.parent / "read-only"
     out.mkdir()
     monkeypatch.setattr(os, "access", lambda path, mode: Path(path) != out or not mode & os.W_OK)
@@ -86,7 +86,7 @@ def test_a_read_only_folder_is_refused_before_the_work(command: str, table: Path
 
 @pytest.mark.usefixtures("no_work")
 @pytest.mark.parametrize("command", ["fit", "predict"])
-def test_a_folder_in_place_of_a_file_is_refused_before_the_work(command: str, table: Path) -> None:
+def test_a_folder_instead_of_a_file_is_refused_before_training(command: str, table: Path) -> None:
     *arguments, last = filled(command, table, table.parent)
     Path(last).mkdir()
     assert f"{last} is a folder" in refused(*arguments, last)
@@ -94,7 +94,7 @@ def test_a_folder_in_place_of_a_file_is_refused_before_the_work(command: str, ta
 
 
 @pytest.mark.usefixtures("no_work")
-def test_other_outputs_that_cannot_be_are_refused_before_the_work(table: Path) -> None:
+def test_invalid_output_paths_are_refused_before_training(table: Path) -> None:
     assert "--out must be a .csv or .parquet file" in refused("predict", table, table, "--out", table.parent / "p.txt")
     same = table.parent / "model.html"
     assert "model and page" in refused("fit", table, "--target", "y", "--out", same)
@@ -158,7 +158,7 @@ def test_a_model_without_names_of_columns_is_refused(table: Path) -> None:
     assert "without column names" in refused("predict", path, table, "--out", table.parent / "p.csv")
 
 
-def test_other_errors_of_the_system_are_told_in_words(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_system_errors_are_explained(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def denied(*arguments: Any) -> None:
         raise PermissionError(13, "Permission denied", "secret")
 

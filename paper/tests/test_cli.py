@@ -92,7 +92,7 @@ def test_reproduce_runs_every_protocol_and_reports(tmp_path: Path) -> None:
         (("data", "check", "bostn"), "did you mean 'boston'?"),
     ],
 )
-def test_mistakes_are_told_in_words(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+def test_user_errors_are_explained(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
     where = ("--out", tmp_path) if arguments[0] == "run" else ()
     result = call(*arguments, *where)
     assert result.exit_code == 1
@@ -111,7 +111,7 @@ def test_data_list_and_check() -> None:
     assert answer("data", "get", "diabetes")["found"] == "package"
 
 
-def test_ctrl_c_keeps_what_is_done_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_keeps_finished_results_and_says_how_to_continue(tmp_path: Path) -> None:
     arguments = ["run", "theory", "--preset", "quick", "--out", str(tmp_path), "--jobs", "1"]
     # A runner in the background of a shell ignores Ctrl-C, and so would what it starts.
     process = subprocess.Popen(

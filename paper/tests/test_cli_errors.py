@@ -43,13 +43,13 @@ def refused(command: str, tmp: Path, out: Path) -> str:
 
 @pytest.mark.parametrize("below", ["file", "file/further"])
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_place_below_a_file_is_refused_before_the_work(command: str, below: str, tmp_path: Path) -> None:
+def test_a_path_below_a_file_is_refused_before_training(command: str, below: str, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert str(tmp_path / below) in refused(command, tmp_path, tmp_path / below)
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_a_read_only_folder_is_refused_before_the_work(
+def test_a_read_only_folder_is_refused_before_training(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "read-only"

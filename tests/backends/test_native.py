@@ -406,7 +406,7 @@ def changed(opt: vadam.Vadam, change: str) -> None:
         ["other weights", "moved"],
     ],
 )
-def test_what_is_remembered_from_step_to_step_is_looked_at_again(changes: list[str]) -> None:
+def test_cached_values_are_checked_at_every_step(changes: list[str]) -> None:
     def run(backend: str) -> list[Tensor]:
         problem = Problem(torch.float32)
         opt = vadam.Vadam(

@@ -176,7 +176,10 @@ def test_cross_conformal_order_statistics_by_hand():
         (lambda p, y: ConformalIntervals.fit(p, y, score="cqr"), "score='cqr' is not valid: choose one of 'absolute'"),
         (lambda p, y: ConformalIntervals.fit(p, y[:2]), "targets of shape [2] do not fit"),
         (lambda p, y: ConformalIntervals.fit(p, y * np.nan), "y holds a value that is not finite"),
-        (lambda p, y: ConformalIntervals.fit(p, y).interval(p, 1.0), "level=1.0 is not valid"),
+        (
+            lambda p, y: ConformalIntervals.fit(p, y).interval(p, 1.0),
+            "level must be between 0 and 1, e.g. 0.9, got 1.0",
+        ),
         (lambda p, y: CrossConformalIntervals.fit([(p, y)]), "at least 2 folds, got 1"),
         (lambda p, y: CrossConformalIntervals.fit([(p, y)] * 3).interval([p]), "predictions of all 3 folds, got 1"),
     ],

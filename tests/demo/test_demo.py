@@ -227,7 +227,7 @@ def test_a_score_is_in_the_units_of_the_target() -> None:
     assert score.rmse_halves is None
 
 
-def test_halves_are_told_apart_by_what_the_posterior_is_unsure_of() -> None:
+def test_halves_are_split_by_epistemic_uncertainty() -> None:
     spread = torch.tensor([3.0, 1.0, 4.0, 2.0])[:, None]
     prediction = Regression(torch.stack([-spread, spread]))
     y = torch.tensor([30.0, 10.0, 40.0, 10.0])[:, None]

@@ -86,7 +86,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("case", EDITS)
-def test_other_values_are_refused_in_words(case: str, regressor: Path, tmp_path: Path) -> None:
+def test_other_values_are_refused(case: str, regressor: Path, tmp_path: Path) -> None:
     *keys, value = EDITS[case]
     path = edited(regressor, tmp_path / "m", *keys, value=value)
     with pytest.raises(ValueError, match=r"'.*m' is damaged: "):

@@ -70,7 +70,7 @@ def test_any_optimizer(optimizer: type, arguments: dict | None) -> None:
     assert not torch.equal(before, after)
 
 
-def test_wrong_arguments_are_told() -> None:
+def test_wrong_arguments_are_named() -> None:
     with pytest.raises(ValueError, match="sample_every='minute' is not valid: choose one of 'step', 'episode'"):
         small(sample_every="minute")
     with pytest.raises(ValueError, match="policy_gradient='max'"):
@@ -330,7 +330,7 @@ ParameterNoiseDDPG.load(file, env=gymnasium.make("HalfCheetah-v5"), device="cpu"
     assert not list(tmp_path.iterdir())
 
 
-def test_who_listens_to_mujoco_already_goes_on(tmp_path: Path) -> None:
+def test_an_existing_mujoco_handler_stays(tmp_path: Path) -> None:
     pytest.importorskip("mujoco", reason="MuJoCo is not installed")
     program = """
 import gymnasium, mujoco

@@ -60,7 +60,7 @@ def test_interval_score_is_a_sum_of_pinball_losses(level):
     pinball = mean_pinball_loss(y, low, alpha=alpha / 2) + mean_pinball_loss(y, high, alpha=1 - alpha / 2)
     score = metrics.interval_score(torch.tensor(low), torch.tensor(high), torch.tensor(y), level)
     assert score.item() == pytest.approx(2 / alpha * pinball, rel=1e-12)
-    with pytest.raises(ValueError, match=r"level=1.0 is not valid"):
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1, e.g. 0.9, got 1.0"):
         metrics.interval_score(torch.tensor(low), torch.tensor(high), torch.tensor(y), 1.0)
 
 

@@ -107,7 +107,7 @@ def test_images_of_different_size_or_depth_are_refused(tmp_path):
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
-def test_a_damaged_archive_is_refused_in_words(save, tmp_path):
+def test_a_damaged_archive_is_refused(save, tmp_path):
     path, random = tmp_path / "set.npz", np.random.default_rng(0)
     save(path, X=np.arange(60.0).reshape(5, 3, 4), y=np.arange(5) % 2)
     content = path.read_bytes()

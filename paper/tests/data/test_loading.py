@@ -80,7 +80,7 @@ def test_labels_become_class_numbers(tiny, cache):
         table.X = X
 
 
-def test_a_set_that_is_nowhere_says_where_it_was_looked_for_and_how_to_get_it(tiny, tmp_path, cache):
+def test_a_missing_set_says_where_it_was_searched_and_how_to_get_it(tiny, tmp_path, cache):
     assert not data.available("tiny")
     assert data.locate("tiny") is None
     for call in (data.load, data.get, data.check):

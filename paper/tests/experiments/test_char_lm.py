@@ -197,7 +197,7 @@ def test_methods_share_their_start_and_seeds_do_not() -> None:
 
 
 @needs_text
-def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_milestone_resumes_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     epochs: list[int] = []
     advance = Trial.advance

@@ -48,7 +48,7 @@ def test_a_trial_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) ->
     assert_goes_on_as_if_never_stopped(SMALL, table_3(SMALL)[method], until=160)
 
 
-def test_a_later_stretch_goes_on_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_later_milestone_resumes_from_the_earlier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The record of two stretches has the curve of the first in it, and the first is not trained again."""
     monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     advanced = []
@@ -209,7 +209,7 @@ def test_explore_keeps_the_variance_positive() -> None:
     assert float(precision.max()) <= 1.01 / explore_rule.FLOOR
 
 
-def test_first_all_trials_of_the_first_stretch() -> None:
+def test_all_trials_reach_the_first_milestone_first() -> None:
     config = EXPERIMENT.config("early", "authors")
     order = list(EXPERIMENT.cells(config))
     assert len(order) == len(set(order)) == (6 * 5 + 2 * 6 + 2 * 9) * 2
@@ -301,7 +301,7 @@ def evidence(claim: str, results: Results) -> str:
     return text
 
 
-def test_the_end_is_not_told_before_it_is_there() -> None:
+def test_the_end_is_not_judged_before_it_is_recorded() -> None:
     """Results of 100,000 steps are no evidence about three million."""
     results = recorded(vadam=[trial(0, 1)] * 5, adam_plain=[trial(0, 1)] * 5, adam_explore=[trial(0, 1)] * 5)
     assert evidence("rl-final", results) == (
@@ -309,7 +309,7 @@ def test_the_end_is_not_told_before_it_is_there() -> None:
     )
 
 
-def test_evidence_about_variances_says_how_often_it_was_looked_at() -> None:
+def test_evidence_about_variances_says_how_often_it_was_checked() -> None:
     text = evidence("rl-variance", recorded(vadagrad=[trial(0, 1)] * 5))
     assert text.startswith("Looked at every 10,000 steps, 10 times in each of 5 trials: the largest share")
     shrinking = trial(0, 1) | {"shrunk": [None, *[0.25] * 10], "sigma_min": [0.01, *[0.002] * 10]}
@@ -410,7 +410,7 @@ def test_the_ledger_judges_three_million_steps() -> None:
     assert found["rl-catch-up"] == Verdict.CONTRADICTED
 
 
-def test_what_would_decide_is_told_in_trials_and_hours() -> None:
+def test_what_would_decide_is_given_in_trials_and_hours() -> None:
     """The proposed number is that at which Welch's interval excludes zero in four of five repetitions."""
     rng = np.random.default_rng(0)
 

@@ -125,7 +125,7 @@ def test_images_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert 0 <= result["seeds"][0]["accuracy"] <= 1
 
 
-def test_images_that_cannot_be_used_are_refused_in_words(tmp_path: Path) -> None:
+def test_unusable_images_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ExperimentError, match=r"neither an .npz file nor a folder"):
         task.named(str(tmp_path / "nothing.npz"))
     with pytest.raises(ExperimentError, match=r"no <class>/\*.png"):
@@ -160,7 +160,7 @@ def test_sets_that_no_classifier_can_learn_are_refused(X: np.ndarray, y: np.ndar
         task.load(replace(SMOKE, images=str(tmp_path / "shifted.npz")))
 
 
-def test_what_images_hold_counts_and_not_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_images_are_identified_by_content_not_by_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def config_of(path: str) -> Config:
         monkeypatch.setenv("VADAM_IMAGES", path)
         return EXPERIMENT.config("smoke", "text")
@@ -237,7 +237,7 @@ def test_cifar_10_from_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert EXPERIMENT.config_like(config.as_dict()) == config
 
 
-def test_cifar_10_that_cannot_be_used_is_refused_in_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unusable_cifar_10_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "cifar-10-batches-bin"
     write_cifar(folder)
     (folder / "data_batch_2.bin").write_bytes(b"\0" * 5000)

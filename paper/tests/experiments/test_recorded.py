@@ -119,7 +119,7 @@ def test_the_tables_of_image_classifiers_in_the_docs_are_the_recorded_ones() -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adam", "vadam"])
-def test_a_recorded_seed_of_image_classifiers_trained_anew_scores_alike(method: str) -> None:
+def test_a_recorded_seed_of_image_classifiers_trained_again_scores_alike(method: str) -> None:
     """One seed, trained anew, scores within four standard deviations over the recorded seeds of what is recorded.
 
     The numbers themselves do not come out again: MKL and oneDNN choose their kernels by the processor, sums are rounded otherwise, and

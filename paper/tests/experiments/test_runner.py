@@ -74,7 +74,7 @@ def test_a_checkpoint_of_another_configuration_is_not_used(tmp_path: Path, monke
     assert context_module.CellContext(CONFIG, "cell-0", tmp_path).restore() is None
 
 
-def test_a_finished_run_keeps_its_manifest_and_no_resume_starts_afresh(tmp_path: Path) -> None:
+def test_a_finished_run_keeps_its_manifest_and_no_resume_starts_over(tmp_path: Path) -> None:
     first = run(COUNTING, CONFIG, tmp_path)
     path = run_folder(tmp_path, CONFIG) / "rows.jsonl"
     before = path.stat().st_mtime_ns

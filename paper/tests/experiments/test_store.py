@@ -74,7 +74,7 @@ def test_a_second_process_is_refused_with_the_pid_of_the_first(tmp_path: Path) -
         assert store.rows() == {}
 
 
-def test_compact_json() -> None:
+def test_jsonify() -> None:
     value = {
         "a": np.float64(1 / 3),
         "b": torch.tensor([1e-20, float("inf")], dtype=torch.float64),

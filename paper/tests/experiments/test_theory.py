@@ -99,7 +99,7 @@ def test_a_run_settles_where_it_stays_near_its_end() -> None:
     assert speed_and_quality.settles(steps, torch.ones(10)) == 1
 
 
-def test_every_rate_and_run_is_looked_at() -> None:
+def test_every_rate_and_run_is_checked() -> None:
     X, y = speed_and_quality.problem(CONFIG)
     config = preset("smoke", "text")
     for method, M in (("vogn", 1), ("vprop", 32)):

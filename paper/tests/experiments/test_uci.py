@@ -218,13 +218,13 @@ class TestComparison:
         assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == 2.0
 
     @pytest.mark.parametrize(("who", "saved"), [("bbvi", 3.0), ("vadam", -1.0)])
-    def test_who_diverges_at_the_end_arrives_after_the_last_epoch(self, who: str, saved: float) -> None:
+    def test_a_run_that_diverges_at_the_end_arrives_after_the_last_epoch(self, who: str, saved: float) -> None:
         curves = {"vadam": np.array([[3.0, 1.0, 1.0, 1.0]] * 2), "bbvi": np.array([[4.0, 3.0, 2.0, 1.04]] * 2)}
         curves[who][:, -1] = np.nan
         made = recorded({f"{name}-boston": {"curve": {"rmse": curve}} for name, curve in curves.items()})
         assert convergence.epochs_saved(made, "vadam", "bbvi", "boston").estimate == saved
 
-    def test_who_touches_the_target_and_leaves_it_has_not_arrived(self) -> None:
+    def test_a_run_that_leaves_the_target_again_has_not_arrived(self) -> None:
         spiky, steady = np.array([[1.0, 9.0, 1.0, 1.0]] * 2), np.array([[4.0, 1.0, 1.0, 1.0]] * 2)
         never = np.array([[4.0, 3.0, 2.0, np.nan]] * 2)
         target = np.array([1.05, 1.05])
@@ -232,7 +232,7 @@ class TestComparison:
         assert convergence._arrival(steady, target).tolist() == [2.0, 2.0]
         assert convergence._arrival(never, target).tolist() == [5.0, 5.0]
 
-    def test_who_diverges_has_lost_and_does_not_agree_with_the_paper(self) -> None:
+    def test_a_method_that_diverges_has_lost_and_does_not_agree_with_the_paper(self) -> None:
         results = made_up(comparison.SETS, {})
         run = results["authors"]
         before = table._far_off(run)[0]
@@ -293,7 +293,7 @@ def verdict(results: Results, claim: str) -> Verdict:
 
 
 class TestClaims:
-    def test_a_sweep_under_way_has_no_verdicts_but_says_how_it_stands(self) -> None:
+    def test_an_incomplete_sweep_has_no_verdicts_but_says_how_it_stands(self) -> None:
         for entry in entries(UCI, made_up(("yacht", "boston"), {})):
             assert entry.evidence.verdict == Verdict.NOT_RUN
             assert "So far 2 of 8 sets" in entry.evidence.text
@@ -352,9 +352,7 @@ class TestSweep:
         assert len(journals) == len(changed)
 
     @needs_boston
-    def test_a_search_of_another_version_is_refused_in_words(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_search_of_another_version_is_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         def stop(fraction: float, key: str) -> None:
             raise KeyboardInterrupt
 
@@ -447,7 +445,7 @@ class TestSweep:
         assert asked == ["bbvi-boston"]  # its end: all its rounds were on the disk
         assert rows(tmp_path) == whole
 
-    def test_no_space_left_is_told_in_words(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_a_full_disk_is_explained(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(typer.Exit), exit_on_error(False, resume_command="vadam run uci"):
             raise OSError(errno.ENOSPC, "No space left on device")
         said = " ".join(capsys.readouterr().err.split())

@@ -134,7 +134,7 @@ def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: 
 
 
 @pytest.mark.parametrize("error", [CommClosedError("lost"), OSError("Timed out: lost"), CancelledError("lost")])
-def test_a_cluster_that_fails_is_told_in_words(error: Exception) -> None:
+def test_a_failed_cluster_is_explained(error: Exception) -> None:
     told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. Finished cells are kept")
     with told, _explain_cluster_failures("tcp://a:1"):
         raise error

@@ -30,7 +30,7 @@ FLOATS_AT_ONCE = 2**24
 
 
 class NumberPrediction(Protocol):
-    """A prediction of numbers: :class:`vadam.prediction.Regression`, or anything with the same three."""
+    """The protocol of a prediction of numbers, e.g. :class:`vadam.prediction.Regression`."""
 
     @property
     def mean(self) -> Tensor: ...
@@ -68,13 +68,13 @@ class ConformalIntervals:
         return cls(prediction, y, score)
 
     def radius(self, level: float = 0.9) -> Tensor:
-        """Return R̂, by which the intervals of this level are widened; in the unit of the score."""
+        """Return R̂, by which the intervals of this level are widened, in the unit of the score."""
         check_level(level)
         scores = _scores(self.prediction, self.y, self.score, level)
         return kth_smallest(scores, upper_rank(len(scores), level))
 
     def interval(self, prediction: NumberPrediction, level: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Return lower and upper end of intervals that hold new targets with probability ``level``."""
+        """Return lower and upper end of intervals that contain new targets with probability ``level``."""
         low, high, unit = _centre(prediction, self.score, level)
         radius = self.radius(level) * unit
         return low - radius, high + radius
@@ -82,7 +82,7 @@ class ConformalIntervals:
 
 @dataclass(frozen=True, eq=False)
 class CrossConformalIntervals:
-    """Cross-conformal intervals (CV+): no row is lost to the calibration.
+    """Cross-conformal intervals (CV+), which need no separate calibration rows.
 
     ``held_out`` has a pair for each fold: the prediction of the rows that its model was not fitted with, and their targets.
     """
@@ -104,7 +104,7 @@ class CrossConformalIntervals:
         return cls(list(held_out), score)
 
     def interval(self, predictions: Sequence[NumberPrediction], level: float = 0.9) -> tuple[Tensor, Tensor]:
-        """Return lower and upper end of the intervals of new rows, from the prediction of every fold's model there."""
+        """Return lower and upper end of the intervals of new rows, given the prediction of every fold's model."""
         check_level(level)
         if len(predictions) != len(self.held_out):
             raise ValueError(f"give the predictions of all {len(self.held_out)} folds, got {len(predictions)}")
@@ -136,7 +136,10 @@ def _scores(prediction: NumberPrediction, y: Tensor, score: str, level: float) -
 
 
 def _centre(prediction: NumberPrediction, score: str, level: float) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the interval that is widened, which for two of the scores is the mean alone, and the unit of the widening."""
+    """Return the interval to widen, and the unit of the widening.
+
+    For two of the scores the interval is the mean alone.
+    """
     if score == "quantile":
         low, high = prediction.interval(level)
         return low, high, torch.ones_like(low)

@@ -1,4 +1,4 @@
-"""The order statistics of conformal prediction: which of n sorted scores bounds a new one with a given probability."""
+"""Order statistics of conformal prediction: which of n sorted scores bounds a new one with a given probability."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def upper_rank(n: int, level: float) -> int:
 
 
 def kth_smallest(values: Tensor, k: int) -> Tensor:
-    """Return the k-th smallest along the first axis; −∞ for k = 0, +∞ for k beyond their number."""
+    """Return the k-th smallest along the first axis; −∞ for k = 0, +∞ for k above their number."""
     if k < 1 or k > len(values):
         return values.new_full(values.shape[1:], -math.inf if k < 1 else math.inf)
     return values.kthvalue(k, dim=0).values
@@ -25,4 +25,4 @@ def kth_smallest(values: Tensor, k: int) -> Tensor:
 def check_level(level: float) -> None:
     """Raise ValueError unless the level is between 0 and 1."""
     if not 0 < level < 1:
-        raise ValueError(f"level={level!r} is not valid: give a probability between 0 and 1, e.g. 0.9")
+        raise ValueError(f"level must be between 0 and 1, e.g. 0.9, got {level!r}")

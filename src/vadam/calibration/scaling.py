@@ -101,7 +101,7 @@ def _stretched(samples: Tensor, factor: float) -> Tensor:
 
 
 def _minimum(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Return where the loss is smallest: the best of a grid, then a golden-section search around it."""
+    """Return the minimum of the loss: the best point of a grid, refined by a golden-section search."""
     steps = 40
     grid = [low + (high - low) * k / steps for k in range(steps + 1)]
     losses = [loss(point) for point in grid]

@@ -2,7 +2,7 @@
 
     score R of a class c                                  classes of a new row: all c with R_c ≤ R̂
     probability   1 − p_c                                 the smallest sets on average (Sadinle et al. 2019)
-    cumulative    Σ p_k over the classes with p_k > p_c   larger sets where the model is unsure (after Romano et al. 2020)
+    cumulative    Σ p_k over the classes with p_k > p_c   larger sets where the model is uncertain (after Romano et al. 2020)
 
 R̂ is the ⌈(n + 1) level⌉-th smallest score of the true classes of n held-out rows. If held-out and new rows are exchangeable,
 a set holds the true class with probability at least ``level``. By "probability" a set may be empty: no class is likely

@@ -37,16 +37,16 @@ def bar(title: str) -> Iterator[Move]:
         speed_estimate_period=3600,  # steps of a long run may be minutes apart
     )
     task = progress.add_task(title, total=1.0)
-    started = told = time.monotonic()
+    started = printed = time.monotonic()
     first: tuple[float, float] | None = None
 
     def move(fraction: float, name: str) -> None:
-        nonlocal told, first
+        nonlocal printed, first
         now = time.monotonic()
         since, begun = first = first or (now, fraction)  # progress before this run says nothing about its speed
         if not console.is_terminal:
-            if now - told >= LINE_SECONDS and fraction < 1:
-                told = now
+            if now - printed >= LINE_SECONDS and fraction < 1:
+                printed = now
                 left = (1 - fraction) / max(fraction - begun, 1e-9) * (now - since)
                 remaining = f", {_minutes(left)} left" if fraction > begun else ""
                 console.print(

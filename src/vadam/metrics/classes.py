@@ -9,13 +9,13 @@ from vadam.likelihoods import like_output
 
 
 def accuracy(probs: Tensor, y: Tensor) -> Tensor:
-    """Return the share of examples whose most probable class is right."""
+    """Return the fraction of examples whose most probable class is right."""
     _, correct = _top(probs, y)
     return correct.mean()
 
 
 def brier(probs: Tensor, y: Tensor) -> Tensor:
-    """Return mean Σ_c (p_c − 1[y = c])²; for two classes as [n] the one term (p − y)², half as much.
+    """Return the Brier score, mean Σ_c (p_c − 1[y = c])²; for P(y = 1) [n], the single term (p − y)², half as large.
 
     >>> brier(torch.tensor([0.8, 0.4]), torch.tensor([1, 0]))
     tensor(0.1000)
@@ -33,14 +33,14 @@ def ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
 
 
 def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
-    """Return the calibration error over ``bins`` groups of equally many examples, in the order of their confidence."""
+    """Return the calibration error over ``bins`` groups of equal size, sorted by confidence."""
     confidence, correct = _top(probs, y)
     rank = confidence.argsort(stable=True).argsort()
     return _calibration_gap(confidence, correct, rank * bins // len(rank), bins)
 
 
 def reliability_curve(probs: Tensor, y: Tensor, bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
-    """Return mean confidence, accuracy and number of examples of every interval of confidence that holds any."""
+    """Return mean confidence, accuracy and number of examples of every non-empty interval of confidence."""
     confidence, correct = _top(probs, y)
     bin_of = _equal_bins(confidence, bins)
     sums = torch.zeros(3, bins, dtype=confidence.dtype, device=confidence.device)
@@ -83,7 +83,7 @@ def _check(probs: Tensor, y: Tensor) -> None:
 
 
 def _equal_bins(confidence: Tensor, bins: int) -> Tensor:
-    """Return the number of each example's interval; an interval holds its upper end."""
+    """Return the number of each example's interval; an interval contains its upper end."""
     return (confidence * bins).ceil().long().clamp(1, bins) - 1
 
 

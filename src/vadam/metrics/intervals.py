@@ -40,7 +40,7 @@ def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tenso
 
 
 def interval_score(lower: Tensor, upper: Tensor, y: Tensor, level: float = 0.9) -> Tensor:
-    """Return the mean of the interval's width plus 2/(1 − level) times the distance of a target outside of it.
+    """Return the mean of the interval's width plus 2/(1 − level) times the distance of a target outside it.
 
     The true central interval has the least expected score (Gneiting and Raftery 2007).
 
@@ -54,13 +54,13 @@ def interval_score(lower: Tensor, upper: Tensor, y: Tensor, level: float = 0.9) 
 
 
 def coverage(lower: Tensor, upper: Tensor, y: Tensor) -> Tensor:
-    """Return the share of targets inside their interval, ends included."""
+    """Return the fraction of targets inside their interval, ends included."""
     y = like_output(y, lower)
     return ((lower <= y) & (y <= upper)).to(lower.dtype).mean()
 
 
 def calibration_curve(pit: Tensor, levels: Tensor | None = None) -> tuple[Tensor, Tensor]:
-    """Return probabilities and the share of targets below the quantile of each: a calibrated prediction has both equal.
+    """Return probabilities and the fraction of targets below each quantile; for a calibrated prediction they are equal.
 
     ``pit`` are the probability integral transforms F(y | x) of the targets, ``prediction.cdf(y)``. ``levels`` are 0.05,
     0.10, … 0.95 by default.
@@ -101,4 +101,4 @@ def _mean_difference_of_draws(samples: Tensor) -> Tensor:
 
 def _check_probability(name: str, value: float) -> None:
     if not 0 < value < 1:
-        raise ValueError(f"{name}={value!r} is not valid: give a probability between 0 and 1, e.g. 0.9")
+        raise ValueError(f"{name} must be between 0 and 1, e.g. 0.9, got {value!r}")

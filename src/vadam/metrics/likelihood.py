@@ -1,4 +1,4 @@
-"""The probability of the targets under a prediction: pointwise, as most papers report it, or of all targets jointly."""
+"""The probability of the targets under a prediction: pointwise, as most papers report it, or joint over all targets."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 def log_likelihood(log_prob_samples: Tensor) -> Tensor:
-    """Return 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ) from log p(yᵢ | θₛ) [S, n]: every example averages the draws by itself."""
+    """Return the pointwise log-likelihood 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ), given log p(yᵢ | θₛ) [S, n]."""
     return (log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))).mean()
 
 
 def joint_log_likelihood(log_prob_samples: Tensor) -> Tensor:
-    """Return 1/n log 1/S Σₛ Πᵢ p(yᵢ | θₛ) from log p(yᵢ | θₛ) [S, n]: a draw must explain all examples at once.
+    """Return the joint log-likelihood 1/n log 1/S Σₛ Πᵢ p(yᵢ | θₛ), given log p(yᵢ | θₛ) [S, n].
 
     The "test log-likelihood" of the paper's tables. The best draw dominates it, so it depends on S and on chance; the
     pointwise ``log_likelihood`` is what other papers report.

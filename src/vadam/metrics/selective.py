@@ -1,4 +1,4 @@
-"""Metrics of a model that may abstain: it answers the examples it is least unsure of, and its risk is the mean loss of those.
+"""Metrics of a model that may abstain: it answers the examples with the least uncertainty; the risk is their mean loss.
 
 ``uncertainty`` [n] orders the examples, e.g. ``prediction.entropy`` or ``prediction.std``; ``loss`` [n] is the loss of each,
 0 or 1 for classes. Examples of equal uncertainty are answered together or not at all.
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def risk_coverage_curve(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the share of examples that are answered and the mean loss of these, for every threshold of the uncertainty.
+    """Return the fraction of answered examples and their mean loss, for every threshold of the uncertainty.
 
     >>> risk_coverage_curve(torch.tensor([0.1, 0.9, 0.5]), torch.tensor([0.0, 1.0, 0.0]))
     (tensor([0.3333, 0.6667, 1.0000]), tensor([0.0000, 0.0000, 0.3333]))
@@ -32,13 +32,13 @@ def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
 
 
 def coverage_at_risk(uncertainty: Tensor, loss: Tensor, risk: float) -> Tensor:
-    """Return the largest share of examples that can be answered with a mean loss of at most ``risk``, 0 if none."""
+    """Return the largest fraction of examples that can be answered with a mean loss of at most ``risk``, or 0."""
     shares, risks = risk_coverage_curve(uncertainty, loss)
     return torch.where(risks <= risk, shares, torch.zeros_like(shares)).max()
 
 
 def selective_accuracy(uncertainty: Tensor, correct: Tensor, coverage: float) -> Tensor:
-    """Return the share of right answers among the examples of least uncertainty, at least the share ``coverage`` of all."""
+    """Return the accuracy on the fraction ``coverage`` of the examples with the least uncertainty."""
     if not 0 < coverage <= 1:
         raise ValueError(f"coverage={coverage!r} is not valid: give a share above 0 and at most 1, e.g. 0.8")
     shares, risks = risk_coverage_curve(uncertainty, 1 - correct.to(uncertainty.dtype))
@@ -47,7 +47,7 @@ def selective_accuracy(uncertainty: Tensor, correct: Tensor, coverage: float) ->
 
 
 def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return, for every value of the uncertainty, how many examples are at or below it, their loss, and how many are at it."""
+    """Return, for every value of the uncertainty, the examples at or below it, their loss, and the number at it."""
     if uncertainty.dim() != 1 or loss.shape != uncertainty.shape or not len(loss):
         raise ValueError(
             f"losses of shape {list(loss.shape)} do not fit uncertainties of shape {list(uncertainty.shape)}: "

@@ -87,7 +87,7 @@ def test_micro_batches_that_skip_a_parameter(data):
         )
 
 
-def test_take_starts_afresh(model, data):
+def test_take_resets_the_engine(model, data):
     engine = PerExampleSquares(model)
     loss_fn(model(data[0]), data[1]).backward()
     first = engine.take()
@@ -96,7 +96,7 @@ def test_take_starts_afresh(model, data):
     assert_same(engine.take(), first, rtol=0)
 
 
-def test_weights_are_read_anew_after_a_change_in_place(data):
+def test_weights_are_read_again_after_a_change_in_place(data):
     class Scale(nn.Module):
         def __init__(self):
             super().__init__()

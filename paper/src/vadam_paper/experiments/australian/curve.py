@@ -67,7 +67,7 @@ class Curve:
         """Return the curve as means of ``SHOWN`` equal intervals."""
         size = max(1, len(loss) // SHOWN)
         whole = len(loss) // size * size
-        stretches = loss[:whole].reshape(-1, size, loss.shape[1]).mean(1)
-        low, high = torch.quantile(stretches, torch.tensor([0.1, 0.9], dtype=loss.dtype), dim=1)
-        rounded = {"mean": stretches.mean(1), "low": low, "high": high}
+        windows = loss[:whole].reshape(-1, size, loss.shape[1]).mean(1)
+        low, high = torch.quantile(windows, torch.tensor([0.1, 0.9], dtype=loss.dtype), dim=1)
+        rounded = {"mean": windows.mean(1), "low": low, "high": high}
         return {"step": step[:whole:size]} | {name: (1e4 * v).round() / 1e4 for name, v in rounded.items()}

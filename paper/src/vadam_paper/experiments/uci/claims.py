@@ -98,7 +98,7 @@ def _bold_face(metric: str) -> Judge:
     """Judge which method is ahead on which set: by the sign of the mean, and by significant reversals.
 
     Supported if the signs are the paper's on every set where its printed means differ, contradicted if a paired t-test is significant
-    against one of them. Whether a difference is significant depends on the splits and is told, not judged.
+    against one of them. The significance of a difference depends on the splits; it is reported, not judged.
     """
 
     @on_all_sets("vadam", "bbvi")
