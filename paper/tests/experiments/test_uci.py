@@ -415,7 +415,7 @@ class TestSweep:
     def test_no_space_left_in_a_search(self, tmp_path: Path, whole: dict[str, dict]) -> None:
         """A limit on the size of files cuts the second round short, as a full disk does; the first is kept."""
         journal = CellContext(SMALL, "vadam-boston", run_folder(tmp_path, SMALL)).journal
-        with files_up_to(1_700), pytest.raises(OSError, match="File too large"):
+        with files_up_to(2_100), pytest.raises(OSError, match="File too large"):
             run(UCI, SMALL, tmp_path)
         first_round = SMALL.splits * SMALL.startup
         kept = journal.read_text().splitlines()[1 : 1 + first_round]
