@@ -121,7 +121,7 @@ def test_hopeless_settings_are_stopped_early():
 
 
 def test_a_score_is_that_of_the_prediction():
-    """What the search maximises is the mean log density of held-out rows under the fitted noise."""
+    """The search maximises the mean log density of held-out rows under the fitted noise."""
     rng = np.random.default_rng(0)
     outputs = torch.tensor(rng.normal(size=(20, 400, 2)))
     y = torch.tensor(3 * rng.standard_t(3, size=(400, 1)))
