@@ -3,11 +3,12 @@ BIN := .venv/bin
 # CPU builds of torch are pinned and come first: an unpinned torch can pull gigabytes of GPU packages.
 TORCH := torch==2.13.0
 
-.PHONY: help demo test lint docs bench coverage release clean
+.PHONY: help demo test lint generated docs bench coverage release clean
 help:
 	@echo "make demo   install into .venv, train the family on small data, write report/index.html"
 	@echo "make test   install into .venv, run the whole test suite"
 	@echo "make lint   ruff and mypy"
+	@echo "make generated  exports, lists and tables of arguments that follow from the optimizers"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make bench  speed and memory, as ratios against named peers"
 	@echo "make coverage  the library's tests, with the lines that they do not reach"
@@ -30,6 +31,9 @@ lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+generated: .venv/.installed
+	$(BIN)/python tests/generated.py
 
 docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html

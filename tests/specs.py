@@ -27,6 +27,7 @@ class Spec:
     degree: int = 2  # ĥ's power of the gradient
     differentiable: bool = True
     has_prior: bool = True
+    launches: int = 60  # most operations of a step on a device, however many tensors there are
     mean_field: bool = True  # False for a full covariance over all weights, which share a dtype and a rate
 
     @property
@@ -105,6 +106,7 @@ SPECS = [
         "Vadam",
         vadam.Vadam,
         {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, **_DATA},
+        launches=40,
         state=frozenset({"m", "s", "s0", "gamma1_t", "gamma2_t"}),
         bad=(
             *COMMON_BAD,
@@ -121,6 +123,7 @@ SPECS = [
         "Vprop",
         vadam.Vprop,
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
+        launches=40,
         state=frozenset({"s", "s0"}),
         bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETA_BAD, *TAU_BAD, MOMENTUM_BAD[0]),
     ),
@@ -224,6 +227,7 @@ SPECS = [
         "VadaGrad",
         vadam.VadaGrad,
         {"lr": 0.02, "beta": 0.5, "init_precision": 100.0},
+        launches=40,
         state=frozenset({"s"}),
         has_prior=False,
         bad=(

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from vadam.optim import *  # noqa: F403
     from vadam.public import *  # noqa: F403
 else:
 

@@ -1,6 +1,6 @@
 """The public names of ``import vadam``; they are imported at their first use, because importing torch takes seconds."""
 
-from vadam import calibration, curvature, metrics, rules, schedules
+from vadam import calibration, curvature, metrics, optim, rules, schedules
 from vadam.bound import elbo
 from vadam.forward import Draws
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
@@ -14,20 +14,15 @@ from vadam.likelihoods import (
     Poisson,
     StudentT,
 )
-from vadam.optim import BBVI, IVON, VOGN, VON, FullVON, VadaGrad, Vadam, VariationalOptimizer, Vprop
+from vadam.optim import *  # noqa: F403
 from vadam.persist import load, save
 from vadam.prediction import predict
 
 __all__ = [
-    "BBVI",
-    "IVON",
-    "VOGN",
-    "VON",
     "Bernoulli",
     "Categorical",
     "Draws",
     "FullGaussian",
-    "FullVON",
     "Gaussian",
     "InputNoiseGaussian",
     "InputNoiseStudentT",
@@ -36,10 +31,6 @@ __all__ = [
     "NegativeBinomial",
     "Poisson",
     "StudentT",
-    "VadaGrad",
-    "Vadam",
-    "VariationalOptimizer",
-    "Vprop",
     "calibration",
     "curvature",
     "elbo",
@@ -50,3 +41,4 @@ __all__ = [
     "save",
     "schedules",
 ]
+__all__ += optim.__all__

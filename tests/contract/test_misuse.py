@@ -4,6 +4,7 @@ import copy
 import gc
 import signal
 import sys
+from itertools import permutations
 
 import pytest
 import torch
@@ -298,11 +299,10 @@ def test_checkpoints_of_relatives_are_refused() -> None:
         opt = spec.make_for(problem.model)
         problem.step(opt, spec)
         saved[spec.name] = copy.deepcopy(opt.state_dict())
-    for a in ("VOGN", "VON", "Vprop", "VadaGrad", "Vadam", "IVON"):
-        for b in ("VOGN", "VON", "Vprop", "VadaGrad", "Vadam", "IVON"):
-            if a != b:
-                with pytest.raises(ValueError, match=f"is of a {a}, not of a {b}"):
-                    BY_NAME[b].make(Problem().model.parameters()).load_state_dict(saved[a])
+    one_row_each = {spec.build: spec for spec in SPECS}
+    for a, b in permutations(one_row_each.values(), 2):
+        with pytest.raises(ValueError, match=f"is of a {a.build.__name__}, not of a {b.build.__name__}"):
+            b.make(Problem().model.parameters()).load_state_dict(saved[a.name])
 
 
 def test_arguments_that_change_in_the_middle() -> None:

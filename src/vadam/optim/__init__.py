@@ -1,4 +1,4 @@
-"""Optimizers: the rules of ``vadam.rules`` behind ``torch.optim.Optimizer``."""
+"""Optimizers: the rules of ``vadam.rules`` behind ``torch.optim.Optimizer``. Written by tests/generated.py."""
 
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.bbvi import BBVI
@@ -10,4 +10,14 @@ from vadam.optim.vogn import VOGN
 from vadam.optim.von import VON
 from vadam.optim.vprop import Vprop
 
-__all__ = ["BBVI", "IVON", "VOGN", "VON", "FullVON", "VadaGrad", "Vadam", "VariationalOptimizer", "Vprop"]
+__all__ = [
+    "BBVI",
+    "IVON",
+    "VOGN",
+    "VON",
+    "FullVON",
+    "VadaGrad",
+    "Vadam",
+    "VariationalOptimizer",
+    "Vprop",
+]

@@ -9,37 +9,18 @@ weights, ``h`` the curvature ĥ, ``N`` the number of data, ``lam`` the prior pre
 (1) and optimisation (0). ``precision`` is that of the posterior q, the inverse of σ².
 """
 
+from importlib import import_module
+from pkgutil import iter_modules
 from types import ModuleType
+from typing import TYPE_CHECKING
 
-from vadam.rules import (
-    adam,
-    bbvi,
-    exact_momentum,
-    full_von,
-    ivon,
-    natural_momentum,
-    vadagrad,
-    vadam,
-    vogn,
-    von,
-    vprop,
-    vprop_momentum,
-)
+RULES: dict[str, ModuleType] = {
+    name: module
+    for name, module in ((info.name, import_module(f"{__name__}.{info.name}")) for info in iter_modules(__path__))
+    if hasattr(module, "update")
+}
+"""The rules by name: every module of this package with an ``update``."""
 
-__all__ = [
-    "adam",
-    "bbvi",
-    "exact_momentum",
-    "full_von",
-    "ivon",
-    "natural_momentum",
-    "vadagrad",
-    "vadam",
-    "vogn",
-    "von",
-    "vprop",
-    "vprop_momentum",
-]
+if TYPE_CHECKING:
 
-RULES: dict[str, ModuleType] = {name: globals()[name] for name in __all__}
-"""The rules by name."""
+    def __getattr__(name: str) -> ModuleType: ...

@@ -1,0 +1,111 @@
+"""Write what follows from the optimizers and their rules: exports, the list of the API page, tables of arguments.
+
+    python tests/generated.py      writes the files; tests/test_generated.py compares them
+
+An optimizer is a class of ``src/vadam/optim`` with a ``rule``. A table stands in a page between ``<!-- arguments of NAME -->``
+and ``<!-- end -->``, where NAME is that of the rule.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from vadam.rules import RULES, binding
+from vadam.rules.arguments import REQUIRED, Argument
+
+ROOT = Path(__file__).parents[1]
+OPTIM, DOCS = ROOT / "src" / "vadam" / "optim", ROOT / "docs"
+EXPORTS, API = OPTIM / "__init__.py", DOCS / "api.md"
+BASE = "VariationalOptimizer"
+
+
+def optimizers() -> dict[str, str]:
+    """Return the module of every class of ``vadam.optim`` that names its rule, by the name of the class."""
+    return dict(sorted(_optimizers(), key=lambda found: _order(found[0])))
+
+
+def _optimizers() -> Iterator[tuple[str, str]]:
+    for path in OPTIM.glob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            assigned = (
+                [x.targets[0] for x in node.body if isinstance(x, ast.Assign)] if isinstance(node, ast.ClassDef) else []
+            )
+            if any(isinstance(target, ast.Name) and target.id == "rule" for target in assigned):
+                yield node.name, path.stem
+
+
+def _order(name: str) -> tuple[bool, str]:
+    """Return the place of a name among others: names in capitals first, as ruff sorts them."""
+    return not name.isupper(), name
+
+
+def exports() -> str:
+    """Return the text of ``vadam/optim/__init__.py``."""
+    modules = {BASE: "base", **optimizers()}
+    lines = [f"from vadam.optim.{module} import {name}" for name, module in sorted(modules.items(), key=lambda x: x[1])]
+    names = "".join(f'    "{name}",\n' for name in sorted(modules, key=_order))
+    head = '"""Optimizers: the rules of ``vadam.rules`` behind ``torch.optim.Optimizer``. Written by tests/generated.py."""\n\n'
+    return head + "\n".join(lines) + f"\n\n__all__ = [\n{names}]\n"
+
+
+def api(page: str) -> str:
+    """Return the API page with a line for every optimizer, those that it has in their order, new ones behind them."""
+    (before, block, after) = re.split(r"(?<=currentmodule:: vadam\n\n)((?:\.\. autoclass:: \w+\n)+)", page, maxsplit=1)
+    listed = [name for name in re.findall(r"autoclass:: (\w+)", block) if name in optimizers()]
+    listed += [name for name in optimizers() if name not in listed]
+    return before + "".join(f".. autoclass:: {name}\n" for name in listed) + after
+
+
+def with_tables(page: str) -> str:
+    """Return a page with all its tables of arguments."""
+    return re.sub(
+        r"<!-- arguments of (\w+) -->\n.*?<!-- end -->\n",
+        lambda found: f"<!-- arguments of {found[1]} -->\n{table(found[1])}<!-- end -->\n",
+        page,
+        flags=re.DOTALL,
+    )
+
+
+def table(name: str) -> str:
+    """Return what a rule declares as Markdown: its arguments, and its state below them."""
+    rule = RULES[name]
+    rows = "".join(f"| `{a.name}` | {_default(a)} | {_allowed(a)} | {a.description} |\n" for a in rule.ARGUMENTS)
+    vectors, scalars = binding.vector_fields(rule), binding.scalar_fields(rule)
+    numbers = (
+        f", and the numbers {_code(scalars)}"
+        if len(scalars) > 1
+        else f", and the number {_code(scalars)}"
+        if scalars
+        else ""
+    )
+    return (
+        f"| argument | default | allowed | meaning |\n|---|---|---|---|\n{rows}\nState\n: {_code(vectors)}{numbers}.\n"
+    )
+
+
+def _code(names: tuple[str, ...]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _default(argument: Argument) -> str:
+    return "required" if argument.default is REQUIRED else f"`{argument.default!r}`"
+
+
+def _allowed(argument: Argument) -> str:
+    return "`True`, `False`" if argument.interval == "bool" else argument.interval
+
+
+def files() -> dict[Path, str]:
+    """Return the text that each generated file should have."""
+    texts = {EXPORTS: exports(), API: api(API.read_text())}
+    for path in (DOCS / "algorithms").glob("*.md"):
+        texts[path] = with_tables(path.read_text())
+    return texts
+
+
+if __name__ == "__main__":
+    for path, text in files().items():
+        path.write_text(text)
