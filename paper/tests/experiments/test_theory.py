@@ -1,5 +1,6 @@
 """The numerical checks of the theory: they hold, and they would notice if it did not."""
 
+from dataclasses import replace
 from math import comb
 
 import pytest
@@ -12,6 +13,7 @@ from vadam_paper.experiments.theory import (
     ggn_error,
     identities,
     mirror_descent,
+    momentum,
     speed_and_quality,
     theorem1,
 )
@@ -112,3 +114,10 @@ def test_every_rate_and_run_is_checked() -> None:
 def test_first_actions_saturate_without_the_constant() -> None:
     assert first_actions.saturated(CONFIG, 0, 0.0) > 0.99
     assert first_actions.saturated(CONFIG, 0, first_actions.C) == 0.0
+
+
+def test_natural_momentum_is_the_recursion_in_natural_parameters_before_its_approximation() -> None:
+    found = momentum.check(replace(CONFIG, fixed_point_steps=700))
+    assert found["exact_minus_recursion"] < 1e-9
+    assert found["largest_relative_difference_of_precision"] > 0.05
+    assert found["distance_of_fixed_points"] < 1e-6

@@ -189,6 +189,18 @@ def _first_actions(results: Results) -> Evidence:
     return Evidence(every(above(without, ALL), below(with_c, NONE)), text)
 
 
+def _natural_momentum(results: Results) -> Evidence:
+    found = results["text"]["momentum"]
+    exact, ends = found["exact_minus_recursion"], found["distance_of_fixed_points"]
+    by = found["largest_relative_difference_of_precision"]
+    text = (
+        f"Before the approximation VON with momentum and §4's recursion of the natural parameters differ by {_tiny(exact)}, relative. "
+        f"With it the precision differs by up to {by:.0%} on the way (γ̄ = {found['momentum']:.2f}), the mean by up to "
+        f"{found['largest_difference_of_mean']:.2f}, and the fixed points by {_tiny(ends)}."
+    )
+    return _exact(exact < 1e-9 and ends < 1e-6, text)
+
+
 CLAIMS = (
     Claim(
         "theorem-1",
@@ -246,5 +258,12 @@ CLAIMS = (
         "App. K",
         "Without the constant c the first sampled weights contain no information (here: the first actions saturate).",
         _first_actions,
+    ),
+    Claim(
+        "natural-momentum",
+        "§4, App. E",
+        "Natural momentum is, up to one approximation (Σₜ₋₁ ≈ Σₜ), VON with momentum: exactly so before it, and with the "
+        "same solution after it.",
+        _natural_momentum,
     ),
 )

@@ -9,6 +9,7 @@ from vadam_paper.experiments.theory import (
     ggn_error,
     identities,
     mirror_descent,
+    momentum,
     speed_and_quality,
     theorem1,
 )
@@ -22,8 +23,9 @@ CHECKS = {
     "ggn-error": ggn_error.check,
     "speed-and-quality": speed_and_quality.check,
     "first-actions": first_actions.check,
+    "momentum": momentum.check,
 }
-COSTS = {"fixed-points": 10.0, "speed-and-quality": 30.0, "ggn-error": 10.0}
+COSTS = {"fixed-points": 10.0, "momentum": 10.0, "speed-and-quality": 30.0, "ggn-error": 10.0}
 
 
 def cells(config: Config) -> dict[str, float]:
