@@ -117,7 +117,7 @@ def test_first_actions_saturate_without_the_constant() -> None:
 
 
 def test_natural_momentum_is_the_recursion_in_natural_parameters_before_its_approximation() -> None:
-    found = momentum.check(replace(CONFIG, fixed_point_steps=700))
+    found = momentum.check(replace(CONFIG, fixed_point_steps=1000))
     assert found["exact_minus_recursion"] < 1e-9
     assert found["largest_relative_difference_of_precision"] > 0.05
     assert found["distance_of_fixed_points"] < 1e-6
