@@ -41,10 +41,6 @@ NOT_A_VERB = POINTING | {
 PENDING: tuple[str, ...] = (
     "src/vadam/backends/",
     "src/vadam/optim/",
-    "src/vadam/rules/",
-    "src/vadam/ensemble/",
-    "src/vadam/estimators/",
-    "src/vadam/gaussian/",
     "src/vadam/forward.py",
 )
 

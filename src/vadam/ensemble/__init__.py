@@ -1,4 +1,4 @@
-"""Many small networks trained as one batched computation: cross-validation and sweeps at a fraction of their price.
+"""Train many small networks as one batched computation: cross-validation and sweeps at a fraction of their cost.
 
     members = [Member(x, y, train=rows, test=others, seed=i, prior_precision=lam, noise_precision=tau) for ...]
     training = train(members, MLP(13, 50, 1), Method("vadam", lr=0.01, betas=(0.9, 0.99), samples=10), jobs=2)

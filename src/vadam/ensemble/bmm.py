@@ -1,4 +1,4 @@
-"""Perceptrons by batched matrix products, forward and backward written out.
+"""Perceptrons by batched matrix products, with an explicit forward and backward pass.
 
     Z₁ = W₁ A₀ + b₁,  Aₗ = a(Zₗ),  F = Z_L                        A₀ = xᵀ; columns are examples
     Δ_L = −∂ log p/∂F,  Δₗ₋₁ = a'(Zₗ₋₁) ∘ (Wₗᵀ Δₗ)
@@ -23,6 +23,8 @@ from vadam.likelihoods import FORMULAS
 
 @dataclass(frozen=True)
 class BatchedMLP:
+    """The engine for perceptrons, by batched matrix products."""
+
     layers: tuple[Layer, ...]
     likelihood: str
 
@@ -51,7 +53,7 @@ class BatchedMLP:
         return self._forward(theta, x, keep)[1][-1].transpose(-1, -2)
 
     def _forward(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...]) -> tuple[list[Tensor], list[Tensor]]:
-        """The input of every layer and the activation after it; the last layer has none, so there it is F."""
+        """Return the input of every layer and the activation after it; after the last layer this is F."""
         inputs, activations = [], []
         A = x.transpose(-1, -2)
         for i, layer in enumerate(self.layers):
@@ -73,7 +75,7 @@ def _slope(activation: str, A: Tensor) -> Tensor:
 
 
 def _affine(W: Tensor, b: Tensor, A: Tensor) -> Tensor:
-    """W A + b, for W [E, S, o, i] and A [E, S, i, M] or, shared by the samples, [E, i, M].
+    """Return W A + b, for W [E, S, o, i] and A [E, S, i, M] or, shared by the samples, [E, i, M].
 
     For shared inputs the bias is the weight of one more input, which is 1: so it costs neither a pass over Z nor, in the
     gradient, a sum over Δ.
@@ -86,12 +88,12 @@ def _affine(W: Tensor, b: Tensor, A: Tensor) -> Tensor:
 
 
 def _transposed_product(W: Tensor, delta: Tensor) -> Tensor:
-    """Wᵀ Δ."""
+    """Return Wᵀ Δ."""
     return W.transpose(-1, -2) * delta if _as_sum(W) else W.transpose(-1, -2) @ delta
 
 
 def _outer(delta: Tensor, A: Tensor) -> tuple[Tensor, Tensor]:
-    """Δ Aᵀ, the sum over examples of outer products, and Δ 1."""
+    """Return Δ Aᵀ, the sum over examples of outer products, and Δ 1."""
     if A.dim() == 3:
         E, S, o, M = delta.shape
         both = (
@@ -107,5 +109,5 @@ def _with_ones(A: Tensor) -> Tensor:
 
 
 def _as_sum(matrix: Tensor) -> bool:
-    """A single output is better written as a sum when compiled: it fuses with what stands around it."""
+    """Return True if a product with a single output is computed as a sum, which the compiler can fuse."""
     return matrix.shape[2] == 1 and torch.compiler.is_compiling()

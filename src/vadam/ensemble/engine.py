@@ -1,4 +1,4 @@
-"""What the three engines have in common: gradients and outputs of E networks at S samples of their weights.
+"""The common interface of the three engines: gradients and outputs of E networks at S samples of their weights.
 
 ``bmm`` does perceptrons by batched matrix products, ``vmap`` any module through ``torch.func``, ``loop`` one network and one
 sample at a time through autograd. They compute the same numbers.
@@ -16,7 +16,10 @@ from vadam.likelihoods import FORMULAS
 
 
 class Examples(NamedTuple):
-    """A minibatch for each of E networks. ``weight`` is that of an example over their number, and 0 for padding."""
+    """A minibatch for each of E networks.
+
+    ``weight`` is the weight of an example divided by their number, and 0 for padding.
+    """
 
     x: Tensor  # [E, M, ...]
     y: Tensor  # [E, M, O]
@@ -26,16 +29,19 @@ class Examples(NamedTuple):
 
 
 class Engine(Protocol):
+    """The protocol of an engine."""
+
     def gradients(self, theta: Weights, examples: Examples, *, squares: bool) -> tuple[Weights, Weights]:
-        """The gradient of Σᵢ wᵢ (−log pᵢ) and, if asked for, Σᵢ wᵢ (∇ −log pᵢ)², of every weight [E, S, ...]."""
+        """Return the gradient of Σᵢ wᵢ (−log pᵢ) and, if asked for, Σᵢ wᵢ (∇ −log pᵢ)², for every weight [E, S, ...]."""
 
     def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
-        """[E, S, M, O] at weights [E, S, ...] and inputs [E, M, ...]."""
+        """Return outputs [E, S, M, O] at weights [E, S, ...] and inputs [E, M, ...]."""
 
     def __hash__(self) -> int: ...
 
 
 def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
+    """Return the engine of that name; "auto" takes the batched one for perceptrons and vmap otherwise."""
     from vadam.ensemble import bmm, loop, vmap
 
     if likelihood not in FORMULAS:
@@ -58,5 +64,6 @@ def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
 
 
 def check_dropout(network: nn.Module) -> None:
+    """Raise ValueError unless the network is an ``MLP``, whose layers dropout masks."""
     if not isinstance(network, MLP):
         raise ValueError(f"MCDropout masks the layers of a vadam.ensemble.MLP, not of a {type(network).__name__}")

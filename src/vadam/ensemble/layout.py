@@ -1,4 +1,4 @@
-"""The weights of a network laid end to end: a row of P numbers for each member, and back."""
+"""Convert between the weights of a network by name and one row of P numbers per member."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ Shapes = dict[str, tuple[int, ...]]
 
 
 def shapes_of(network: nn.Module) -> Shapes:
+    """Return the shapes of a network's weights by name."""
     return {name: tuple(p.shape) for name, p in network.named_parameters()}
 
 
 def split(flat: Tensor, shapes: Shapes, samples: int | None = None) -> Weights:
-    """[E, P] as weights [E, ...] by name; with ``samples``, [E, S·P] as weights [E, S, ...]."""
+    """Return [E, P] as weights [E, ...] by name; with ``samples``, [E, S·P] as weights [E, S, ...]."""
     lead = () if samples is None else (samples,)
     parts = flat.split([math.prod((*lead, *shape)) for shape in shapes.values()], dim=1)
     return {
@@ -25,5 +26,5 @@ def split(flat: Tensor, shapes: Shapes, samples: int | None = None) -> Weights:
 
 
 def joined(weights: Weights) -> Tensor:
-    """Weights [E, ...] as [E, P]."""
+    """Return weights [E, ...] as [E, P]."""
     return torch.cat([value.flatten(1) for value in weights.values()], dim=1)

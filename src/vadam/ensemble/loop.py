@@ -1,4 +1,4 @@
-"""One network and one sample at a time, through autograd: slow and obvious, the reference for the other engines.
+"""One network and one sample at a time, by autograd: the slow, obvious reference for the other engines.
 
 It is also the way for a module that ``torch.func`` cannot map.
 """
@@ -18,6 +18,8 @@ from vadam.likelihoods import FORMULAS
 
 @dataclass(frozen=True, eq=False)
 class LoopedModule:
+    """The reference engine: a loop over networks and samples."""
+
     module: nn.Module
     likelihood: str
 

@@ -1,4 +1,4 @@
-"""A member: one network to train, with its rows of the data and its own numbers."""
+"""A member: one network to train, with its rows of the data and its own hyper-parameters."""
 
 from __future__ import annotations
 
@@ -90,7 +90,10 @@ NUMBERS = tuple(field.name for field in fields(Member) if field.name not in (*AR
 
 
 class Scaling(NamedTuple):
-    """x ↦ (x − x_mean)/x_std, y ↦ (y − y_mean)/y_std, by the training rows; a constant column keeps its scale."""
+    """Standardisation by the training rows: x ↦ (x − x_mean)/x_std, y ↦ (y − y_mean)/y_std.
+
+    Constant columns are not scaled.
+    """
 
     x_mean: Tensor
     x_std: Tensor
@@ -111,7 +114,7 @@ class Scaling(NamedTuple):
 
 
 def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tuple[Tensor, Tensor]:
-    """The inputs and targets of some rows in float64, targets as [n, O], classes one-hot."""
+    """Return inputs and targets of some rows in float64: targets as [n, O], classes one-hot."""
     x, y = (copied(values, rows).double() for values in (member.x, member.y))
     if not (x.isfinite().all() and y.isfinite().all()):
         raise ValueError("x or y holds a value that is not finite: fill or drop these rows first")
@@ -144,7 +147,7 @@ def weights_of(member: Member, dtype: torch.dtype) -> Tensor:
 
 
 def copied(values: Any, rows: Any = None) -> Tensor:
-    """Some rows, or all, of an array or tensor. A copy, because torch wants arrays that may be written to."""
+    """Return a copy of some or all rows, because torch needs writable arrays."""
     if isinstance(values, Tensor):
         return values.clone() if rows is None else values[torch.as_tensor(np.array(rows))]
     array = np.asarray(values)
@@ -152,7 +155,7 @@ def copied(values: Any, rows: Any = None) -> Tensor:
 
 
 def contents(members: Sequence[Member]) -> dict[str, Any]:
-    """What members hold besides seeds, by field: digests of arrays; a number, or a list where members differ."""
+    """Return the content of the members besides seeds, by field: digests of arrays, and numbers."""
     known: dict[int, Any] = {}  # members often share their arrays: each is read once
 
     def digest(values: Any) -> Any:

@@ -90,17 +90,17 @@ class Method:
 
     @property
     def has_prior(self) -> bool:
-        """True if the rule has a prior precision."""
+        """Return True if the rule has a prior precision."""
         return "prior_precision" in self.settings
 
     @property
     def has_posterior(self) -> bool:
-        """True if the weights are sampled; otherwise they are points."""
+        """Return True if the weights are sampled, and False if they are deterministic."""
         return has_posterior(self.rule)
 
     @property
     def starts_above_prior(self) -> bool:
-        """True if the posterior must not start wider than the prior."""
+        """Return True if the posterior must not start wider than the prior."""
         return arguments.INIT_PRECISION in self.rule.ARGUMENTS
 
     # The numbers of the members ----------------------------------------------------------------------------------------------

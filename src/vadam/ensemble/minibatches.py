@@ -1,4 +1,4 @@
-"""The minibatches of a chunk of members: every epoch a new order of the member's rows, the last small minibatch kept.
+"""The minibatches of a chunk of members, in a new order every epoch; the last, smaller minibatch is kept.
 
 Members of different length share the steps: one that has finished gets empty minibatches, which change nothing.
 """
@@ -21,7 +21,7 @@ FLOATS_A_BLOCK = 2**18
 
 
 def cosine(t: int, T: int) -> float:
-    """A schedule: from 1 down to 0 along half a cosine. The last steps average the noise of samples and minibatches out."""
+    """Return a schedule from 1 to 0 along half a cosine, whose last steps average out the noise."""
     return 0.5 * (1 + math.cos(math.pi * t / T))
 
 
@@ -57,7 +57,7 @@ class Order:
         self._position = 0
 
     def take(self, steps: int) -> tuple[np.ndarray, np.ndarray]:
-        """Row numbers [steps, M], padded with 0, and the sizes of the minibatches; zeros when all is done."""
+        """Return row numbers [steps, M], padded with 0, and the sizes of the minibatches; zeros at the end."""
         todo = min(steps, self._left)
         while len(self._ready) < todo:
             epoch = np.zeros(len(self._sizes) * self._batch_size, dtype=np.int64)
@@ -83,7 +83,7 @@ def minibatches(
     schedule: Schedule | None,
     stream: noise.Stream,
 ) -> Iterator[Batch]:
-    """One batch for each step; the row numbers of many steps are drawn and gathered at once."""
+    """Yield one batch for each step; the row numbers of many steps are drawn and gathered at once."""
     E, dtype = len(steps), rows.x.dtype
     orders = [Order(n, batch_size, T, seed) for n, T, seed in zip(rows.counts, steps, seeds, strict=True)]
     offsets = np.cumsum([0, *rows.counts[:-1]])[None, :, None]

@@ -1,4 +1,4 @@
-"""Multi-layer perceptrons: linear layers with ReLU or tanh between them, what the batched engine knows by heart."""
+"""Multi-layer perceptrons: linear layers with ReLU or tanh between them, which the batched engine supports."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(module: nn.Module) -> tuple[Layer, ...] | None:
-    """The layers of a perceptron, in order; None if ``module`` is something else."""
+    """Return the layers of a perceptron in order, or None if ``module`` is something else."""
     if not isinstance(module, nn.Sequential) or type(module).forward not in (nn.Sequential.forward, MLP.forward):
         return None
     layers: list[Layer] = []

@@ -1,4 +1,7 @@
-"""The random numbers of a stack: a function of (seed, step, position), so a member draws the same ones alone and in any stack."""
+"""The random numbers of a stack: a function of (seed, step, position).
+
+A member therefore draws the same numbers alone and in any stack.
+"""
 
 from collections.abc import Sequence
 from enum import IntEnum
@@ -10,7 +13,7 @@ from vadam import counter_rng
 
 
 class Stream(IntEnum):
-    """What the numbers are for; streams with different names never share numbers."""
+    """The purpose of random numbers; different streams never share numbers."""
 
     WEIGHTS = 1
     DROPOUT = 2
@@ -19,17 +22,17 @@ class Stream(IntEnum):
 
 
 def keys(seeds: Sequence[int], steps: Sequence[int], stream: Stream) -> Tensor:
-    """The keys (k₁, k₂) of every step and every seed, int32 [len(steps), len(seeds), 2]."""
+    """Return the keys (k₁, k₂) of every step and every seed, int32 [len(steps), len(seeds), 2]."""
     return counter_rng.keys([seed + stream * counter_rng.GOLDEN for seed in seeds], steps)
 
 
 def normals(key: Tensor, n: int, dtype: torch.dtype) -> Tensor:
-    """n independent N(0, 1) numbers for each key, [E, n]."""
+    """Return n independent N(0, 1) numbers for each key, [E, n]."""
     return torch.cat(counter_rng.gaussian_pair(key, _positions(key, (n + 1) // 2), dtype), -1)[:, :n]
 
 
 def uniforms(key: Tensor, n: int, dtype: torch.dtype, *, start: int = 0) -> Tensor:
-    """n independent numbers for each key, uniform in (0, 1), [E, n]: those from ``start`` on of an endless row."""
+    """Return n independent numbers for each key, uniform in (0, 1), [E, n], from position ``start`` on."""
     return counter_rng.unit(counter_rng.bits(key, _positions(key, n, start))[0], dtype)
 
 

@@ -1,4 +1,4 @@
-"""How well a member predicts its test rows, in the original units of the targets.
+"""Score the predictions of a member on its test rows, in the original units of the targets.
 
     rmse                          √(1/n Σᵢ (yᵢ − 1/S Σₛ fₛ(xᵢ))²)
     log_likelihood                1/n Σᵢ log 1/S Σₛ p(yᵢ | fₛ(xᵢ))        pointwise, as everyone computes it
@@ -26,7 +26,7 @@ Scores = dict[str, Tensor]
 
 
 def scores(stack: Stack, tests: list[tuple[Tensor, Tensor]], samples: int, *, epoch: int = 0) -> Scores:
-    """One number a member for each score; ``tests`` are standardised inputs and targets, ``epoch`` picks the noise."""
+    """Return one number per member for each score; ``tests`` are standardised, ``epoch`` seeds the noise."""
     key = noise.keys(stack.seeds, [epoch], noise.Stream.EVALUATION)[0]
     rows = [_scores_of_one(stack[e], x, y, samples, key[e : e + 1]) for e, (x, y) in enumerate(tests)]
     return {name: torch.tensor([row[name] for row in rows], dtype=torch.float64) for name in rows[0]}

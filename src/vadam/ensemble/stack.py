@@ -1,4 +1,4 @@
-"""The posteriors of E networks, and what they predict."""
+"""The posteriors of E networks, and their predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TENSORS = ("mean", "precision", "prior_precision", "noise_precision", "dropout")
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """E members: weights stacked along the first axis, and one number a member for everything else.
+    """The posteriors of E members: weights stacked along the first axis, and one number per member for everything else.
 
     ``precision`` is None if the weights are points (MAP, MC-Dropout). Weights and noise precision are those of
     standardised data; ``scaling`` leads back to the original units.
@@ -44,7 +44,7 @@ class Stack:
         return len(self.seeds)
 
     def __getitem__(self, members: int | Sequence[int]) -> Stack:
-        """The stack of some members; of one, if ``members`` is a number."""
+        """Return the stack of some members, or of one if ``members`` is a number."""
         index = [members] if isinstance(members, int) else list(members)
 
         def of(value: Tensor) -> Tensor:
@@ -54,7 +54,7 @@ class Stack:
 
     @staticmethod
     def join(stacks: Sequence[Stack]) -> Stack:
-        """Stacks of the same network and method, one after the other."""
+        """Join stacks of the same network and method."""
         first = stacks[0]
 
         def of(field: str) -> Any:
@@ -72,12 +72,12 @@ class Stack:
 
     @property
     def finite(self) -> Tensor:
-        """False for a member that diverged, [E]."""
+        """Return False for each member that diverged, [E]."""
         weights = [*self.mean.values(), *(self.precision or {}).values()]
         return torch.stack([value.flatten(1).isfinite().all(1) for value in weights]).all(0)
 
     def posterior(self, member: int) -> MeanFieldGaussian:
-        """The posterior of one member's weights, by the names of the network's parameters."""
+        """Return the posterior of one member's weights, by the names of the network's parameters."""
         mean = {name: value[member] for name, value in self.mean.items()}
         if self.precision is None:
             return MeanFieldGaussian({}, {}, point=mean)
@@ -87,14 +87,14 @@ class Stack:
         return MeanFieldGaussian(mean, precision, prior_precision=dict.fromkeys(mean, self.prior_precision[member]))
 
     def draw(self, samples: int, key: Tensor) -> Weights:
-        """Weights [E, S, ...]."""
+        """Draw weights [E, S, ...]."""
         shapes = {name: tuple(value.shape[1:]) for name, value in self.mean.items()}
         if self.precision is None:
             return points(joined(self.mean), shapes, samples)
         return gaussian_samples(key, joined(self.mean), joined(self.precision).rsqrt(), shapes, samples)[0]
 
     def standardised_outputs(self, x: Tensor, samples: int, key: Tensor) -> Tensor:
-        """f [E, S, n, O] at standardised inputs [E, n, ...], a few rows at a time."""
+        """Return f [E, S, n, O] at standardised inputs [E, n, ...], computed in blocks of rows."""
         engine = choose(self.engine, self.network, self.likelihood)
         theta = self.draw(samples, key)
         width = max(value.shape[2] for value in theta.values())
@@ -144,11 +144,11 @@ class Stack:
         return torch.cat([mean * y_std + y_mean, log_std + y_std.log() - 0.5 * tau.log()], dim=-1)
 
     def double(self) -> Stack:
-        """The same in float64."""
+        """Return the stack in float64."""
         return self._with(Tensor.double)
 
     def _with(self, change: Callable[[Tensor], Tensor]) -> Stack:
-        """The stack with every tensor changed."""
+        """Return the stack with a function applied to every tensor."""
 
         def of(value: Any) -> Any:
             if isinstance(value, dict):

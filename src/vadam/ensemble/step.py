@@ -1,4 +1,4 @@
-"""One training step of a stack: sample the weights, take the gradients, apply the rule.
+"""One training step of a stack: sample the weights, compute the gradients, apply the rule.
 
     θₛ ← μ + σ∘εₛ,  s = 1, …, S
     ĝ ← 1/S Σₛ ĝₛ,  ĥ ← 1/S Σₛ ĥₛ
@@ -27,7 +27,7 @@ from vadam.rules.binding import Curvature
 
 
 class Constants(NamedTuple):
-    """The members' numbers that do not change from step to step."""
+    """The members' numbers that do not change between steps."""
 
     numbers: Numbers  # arguments of the rule, [E, 1] each
     noise_precision: Tensor  # [E]
@@ -73,12 +73,12 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
 
 
 def points(mu: Tensor, shapes: Shapes, samples: int) -> Weights:
-    """The mean itself, as if it were S samples."""
+    """Return the mean as if it were S samples."""
     return {name: w.unsqueeze(1).expand(-1, samples, *w.shape[1:]) for name, w in layout.split(mu, shapes).items()}
 
 
 def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, samples: int) -> tuple[Weights, Weights]:
-    """θ = μ + σ∘ε and ε, [E, S, ...] each."""
+    """Return θ = μ + σ∘ε and ε, [E, S, ...] each."""
     epsilon = layout.split(noise.normals(key, samples * mu.shape[1], mu.dtype), shapes, samples)
     mus, sigmas = layout.split(mu, shapes), layout.split(sigma, shapes)
     theta = {name: mus[name].unsqueeze(1) + sigmas[name].unsqueeze(1) * epsilon[name] for name in shapes}
@@ -86,7 +86,10 @@ def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, sam
 
 
 def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int, *, first: int = 0) -> tuple[Tensor, ...]:
-    """Masks [E, S, M, inputs] with 0 or 1/(1 − p) for the inputs of every linear layer, for M examples from ``first`` on."""
+    """Return masks [E, S, M, inputs] with 0 or 1/(1 − p) for the inputs of every linear layer.
+
+    They are for M examples from ``first`` on.
+    """
     matrices = [W for W in theta.values() if W.dim() == 4]
     E, S, sizes = len(key), matrices[0].shape[1], [W.shape[-1] for W in matrices]
     row = S * sum(sizes)
@@ -98,7 +101,7 @@ def dropout_masks(key: Tensor, rate: Tensor, theta: Weights, M: int, *, first: i
 
 
 def make(method: Method, engine: Engine, shapes: Shapes, batch_size: int, *, compiled: bool) -> Step:
-    """The step as a function of what changes."""
+    """Return the step as a function of its varying arguments."""
     if compiled:
         return _compiled(method, engine, tuple(shapes.items()), batch_size)
     return partial(step, method, engine, shapes)
@@ -106,7 +109,7 @@ def make(method: Method, engine: Engine, shapes: Shapes, batch_size: int, *, com
 
 @cache
 def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]], ...], batch_size: int) -> Step:
-    """The step through ``torch.compile``; where that fails at the first call, the step as it is.
+    """Return the step compiled by ``torch.compile``; if that fails at the first call, the step itself.
 
     There is one for every size of the network and of the minibatch, so that only the number of members may still vary.
     """
@@ -122,8 +125,8 @@ def _compiled(method: Any, engine: Any, shapes: tuple[tuple[str, tuple[int, ...]
 
 
 def _guards_on_tensors_alone() -> dict[str, Any]:
-    """Before every call torch checks whether all that the step was compiled for still holds: a fifth of the time.
+    """Skip torch's checks of everything but tensors before every call.
 
-    Method, engine and shapes are the key under which the step is kept, so what is left to check is the tensors.
+    They take a fifth of the time.
     """
     return {"guard_filter_fn": torch.compiler.keep_tensor_guards_unsafe} if compiling.RECENT else {}

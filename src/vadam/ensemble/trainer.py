@@ -57,7 +57,7 @@ class Settings:
 
 
 class Trainer:
-    """A stack of networks in training: for loops of your own, where ``train`` does not look often enough.
+    """A stack of networks in training, for custom loops.
 
     >>> from vadam.ensemble import MLP
     >>> x = torch.linspace(-2, 2, 50).unsqueeze(1)
@@ -109,7 +109,7 @@ class Trainer:
 
     @property
     def stack(self) -> Stack:
-        """The posteriors as they are now."""
+        """Return the current posteriors."""
         method, shapes = self.settings.method, shapes_of(self.settings.network)
         rule_args = method.rule_args(self._constants.numbers)
         precision = method.precision(self.state, rule_args)
@@ -131,7 +131,7 @@ class Trainer:
         return dict(self.state._asdict())
 
     def load_state_dict(self, state: dict[str, Tensor]) -> None:
-        """Go on from a state that ``state_dict`` returned; ``batches(first=...)`` skips the steps that were taken."""
+        """Continue from a state that ``state_dict`` returned; ``batches(first=...)`` skips the steps taken."""
         self.state = type(self.state)(*(state[name] for name in self.state._fields))
 
 

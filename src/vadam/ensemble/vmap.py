@@ -1,4 +1,4 @@
-"""Any module, through ``torch.func``: the gradient of one network at one sample, mapped over samples and networks.
+"""Any module by ``torch.func``: the gradient of one network at one sample, mapped over samples and networks.
 
 The module must be pure in its weights: no BatchNorm in training mode, no dropout of its own.
 """
@@ -17,6 +17,8 @@ from vadam.likelihoods import FORMULAS
 
 @dataclass(frozen=True, eq=False)
 class VmappedModule:
+    """The engine for any module, by ``torch.func``."""
+
     module: nn.Module
     likelihood: str
 

@@ -1,4 +1,4 @@
-"""scikit-learn estimators: calibrated predictions for tables, prior and noise tuned.
+"""scikit-learn estimators for tables: calibrated predictions, with prior and noise tuned.
 
 from vadam.estimators import VadamRegressor
 model = VadamRegressor(random_state=0).fit(X, y)

@@ -1,4 +1,4 @@
-"""What the two estimators have in common: columns, the search, the final networks, and files."""
+"""The common part of the two estimators: columns, the search, the final networks, and files."""
 
 from __future__ import annotations
 

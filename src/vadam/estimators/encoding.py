@@ -1,4 +1,4 @@
-"""The columns of a table as numbers: what a network sees of a DataFrame.
+"""Encode the columns of a table as numbers for a network.
 
     numbers      themselves; where one is missing the mean, and a column that says so
     categories   a column of zeros and ones for each
@@ -35,7 +35,7 @@ YEAR = 365.2425 * DAY
 
 @dataclass(frozen=True)
 class Column:
-    """How one column of a table is encoded."""
+    """The encoding of one column of a table."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class Column:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the columns that the network sees."""
+        """Return the names of the encoded columns."""
         if self.kind == "category":
             return [f"{self.name}={category}" for category in self.categories]
         turns = ("year", "week", *(("day",) if self.has_time else ())) if self.kind == "date" else ()
@@ -64,7 +64,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Encoded:
-    """The numbers of a table, and the rows that hold a value which the encoder has never seen."""
+    """The encoded numbers of a table, and the rows with a value that the encoder has never seen."""
 
     values: np.ndarray
     unseen: np.ndarray
@@ -82,7 +82,7 @@ class TableEncoder:
 
     @property
     def outputs(self) -> list[str]:
-        """The names of the encoded columns."""
+        """Return the names of the encoded columns."""
         return [name for column in self.columns for name in column.outputs]
 
     def fit(self, table: Any) -> Self:

@@ -33,7 +33,7 @@ class PredictiveNoise:
 
     @property
     def likelihood(self) -> NumberLikelihood:
-        """The likelihood of a target given mean and log scale."""
+        """Return the likelihood of a target given mean and log scale."""
         return InputNoiseGaussian() if math.isinf(self.dof) else InputNoiseStudentT(self.dof)
 
     def prediction(self, samples: Tensor) -> Regression:

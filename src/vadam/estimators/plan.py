@@ -1,4 +1,4 @@
-"""How large a network, and how long a training, for how many rows.
+"""Choose the network size and the training length by the number of rows.
 
 Chosen on validation rows of the data sets of ``benchmarks/tabular.py``: wider and deeper networks pay from some thousand rows on.
 A search in rungs trains many settings for a short time, on few folds, and the better ones for longer.

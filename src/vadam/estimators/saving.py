@@ -1,4 +1,4 @@
-"""Fitted estimators on disk: the posteriors as ``vadam.save`` writes them, everything else as JSON in the file's header."""
+"""Save fitted estimators: the posteriors as ``vadam.save`` writes them, everything else as JSON in the file's header."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def save(path: str | os.PathLike[str], estimator: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """With Python's numbers, which JSON knows, instead of numpy's."""
+    """Convert numpy's numbers to Python's, which JSON supports."""
     if isinstance(value, dict):
         return {name: _plain(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):

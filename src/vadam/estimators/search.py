@@ -1,4 +1,4 @@
-"""The search for settings: many for a short time, the better ones for longer, on folds of the training rows.
+"""Search for settings by successive halving on folds of the training rows.
 
 A setting is scored by the log-likelihood of the rows that its folds leave out, after the noise of predictions has been fitted to
 them, because that is how predictions are made.
@@ -29,7 +29,7 @@ Progress = Callable[[int, str], None]
 
 @dataclass(frozen=True)
 class Setting:
-    """What is searched: the likelihood of the training, the transform of the target, and numbers of a member."""
+    """A setting of the search: the likelihood of the training, the transform of the target, and numbers of a member."""
 
     likelihood: str
     transform: str = "none"
@@ -72,11 +72,11 @@ class Problem:
 
     @property
     def targets(self) -> int:
-        """The number of targets a row; for classes, the number of logits."""
+        """Return the number of targets per row; for classes, the number of logits."""
         return self.y.shape[1] if self.y.ndim > 1 else 1
 
     def outputs(self, likelihood: str) -> int:
-        """The number of outputs of the network."""
+        """Return the number of outputs of the network."""
         if likelihood == "categorical":
             return int(self.y.max()) + 1
         return outputs_for(likelihood, self.targets)

@@ -110,12 +110,12 @@ class TransformedRegression(Regression):
 
     @property
     def epistemic(self) -> Tensor:
-        """Standard deviation over the draws of what each network predicts."""
+        """Return the standard deviation of each network's prediction over the draws."""
         return self._moments()[0].std(0, correction=0)
 
     @property
     def aleatoric(self) -> Tensor:
-        """Standard deviation of the noise."""
+        """Return the standard deviation of the noise."""
         return self._moments()[1].mean(0).sqrt()
 
     @property

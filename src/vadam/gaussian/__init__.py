@@ -4,8 +4,8 @@
     q(θ) = N(θ | μ, Σ),         Σ⁻¹ = precision        FullGaussian
     q(θ) = 1/K Σₖ qₖ(θ)                                Mixture
 
-Weights are dictionaries from a parameter's name in its module to a tensor. ``point`` holds the weights that are known
-exactly (trained but not sampled, or frozen): every sample contains them, no density or divergence counts them.
+Weights are dictionaries from a parameter's name in its module to a tensor. ``point`` holds the deterministic weights
+(trained but not sampled, or frozen): every sample contains them, no density or divergence counts them.
 """
 
 from vadam.gaussian.full import FullGaussian

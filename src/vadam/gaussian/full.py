@@ -23,9 +23,10 @@ from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
 
 @dataclass(frozen=True, eq=False, repr=False)
 class FullGaussian:
-    """``mean`` [D] and ``precision`` [D, D], the weights flat in the order of ``shapes``; the rest as mean-field.
+    """A Gaussian with ``mean`` [D] and ``precision`` [D, D] over the flattened weights, in the order of ``shapes``.
 
-    ``variance`` and ``stddev`` are flat too, samples have names; ``marginals()`` gives mean and deviation by name.
+    ``variance`` and ``stddev`` are flat too; samples have names; ``marginals()`` gives mean and deviation by name. The other
+    fields are those of ``MeanFieldGaussian``.
 
     >>> precision = torch.tensor([[2.0, 1.0], [1.0, 2.0]])
     >>> post = FullGaussian(torch.zeros(2), precision, {"a": torch.Size([1]), "b": torch.Size([])})
@@ -60,7 +61,7 @@ class FullGaussian:
 
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> FullGaussian:
-        """A mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
+        """Return a mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
         mean, precision = post.flat()
         shapes = named.shapes_of(post.mean)
         prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
@@ -68,12 +69,12 @@ class FullGaussian:
 
     @cached_property
     def _cholesky(self) -> Tensor:
-        """The lower-triangular L."""
+        """Return the lower-triangular L."""
         return torch.linalg.cholesky(self.precision)
 
     @property
     def _half_log_det(self) -> Tensor:
-        """½ log det Σ⁻¹."""
+        """Return ½ log det Σ⁻¹."""
         return self._cholesky.diagonal().log().sum()
 
     @property
@@ -90,28 +91,31 @@ class FullGaussian:
 
     @property
     def num_weights(self) -> int:
-        """How many weights are sampled, D."""
+        """Return the number D of sampled weights."""
         return len(self.mean)
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
-        """θ = μ + L⁻ᵀε; with ``n``, n draws stacked along a new first axis. Point weights are expanded, not copied."""
+        """Draw θ = μ + L⁻ᵀε; with ``n``, n draws stacked along a new first axis.
+
+        Deterministic weights are expanded, not copied.
+        """
         lead = named.leading(n)
         epsilon = named.standard_normal((self.num_weights, n or 1), like=self.mean, generator=generator)
         theta = self.mean + torch.linalg.solve_triangular(self._cholesky.mT, epsilon, upper=True).mT
         return named.with_points(self._named(theta.reshape(*lead, self.num_weights)), self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
-        """log q(θ), one number for each of the stacked draws."""
+        """Return log q(θ), one number for each of the stacked draws."""
         theta = torch.cat(list(named.flattened(sample, self.shapes, self.point).values()), -1)
         distance = ((theta - self.mean) @ self._cholesky).square().sum(-1)
         return self._half_log_det - 0.5 * (self.num_weights * math.log(2 * math.pi) + distance)
 
     def entropy(self) -> Tensor:
-        """½ log det(2πe Σ)."""
+        """Return the entropy ½ log det(2πe Σ) in nats."""
         return 0.5 * self.num_weights * (1 + math.log(2 * math.pi)) - self._half_log_det
 
     def kl(self) -> Tensor:
-        """KL(q‖p) to the prior, in closed form."""
+        """Return KL(q‖p) to the prior, in closed form."""
         lam = named.proper(self.prior_precision)
         zeros, mu0 = self._named(torch.zeros_like(self.mean)), self.prior_mean or {}
         mean = {name: zero + mu0.get(name, 0.0) for name, zero in zeros.items()}
@@ -119,10 +123,10 @@ class FullGaussian:
         return self.kl_to(FullGaussian.of(MeanFieldGaussian(mean, precision)))
 
     def kl_to(self, other: FullGaussian) -> Tensor:
-        """½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P] to the other N(m, P⁻¹)."""
+        """Return ½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P], the KL to the other N(m, P⁻¹)."""
         if not isinstance(other, FullGaussian):
             raise TypeError(
-                f"a FullGaussian compares with another, not with {type(other).__name__}: see FullGaussian.of"
+                f"other must be a FullGaussian, got {type(other).__name__}: convert it with FullGaussian.of"
             )
         if list(self.shapes.items()) != list(other.shapes.items()):
             raise ValueError(f"the other posterior is over other weights: {dict(self.shapes)} and {dict(other.shapes)}")
@@ -131,21 +135,21 @@ class FullGaussian:
         return 0.5 * (trace + distance - self.num_weights) + self._half_log_det - other._half_log_det
 
     def symmetric_kl(self, other: FullGaussian) -> Tensor:
-        """(KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
+        """Return (KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
         return (self.kl_to(other) + other.kl_to(self)) / 2
 
     def flat(self) -> tuple[Tensor, Tensor]:
-        """μ [D] and Σ⁻¹ [D, D]."""
+        """Return μ [D] and Σ⁻¹ [D, D]."""
         return self.mean, self.precision
 
     def marginals(self) -> MeanFieldGaussian:
-        """Each weight by itself: the variances stay, the correlations go."""
+        """Return the marginal Gaussian of each weight: the same variances, without correlations."""
         mean, precision = self._named(self.mean), self._named(1 / self.variance)
         prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
         return MeanFieldGaussian(mean, precision, point=self.point, **prior)  # type: ignore[arg-type]
 
     def to(self, *args: Any, **kwargs: Any) -> FullGaussian:
-        """The same on another device or in another dtype; the arguments are those of ``Tensor.to``."""
+        """Return the posterior on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         names = ("point", "prior_precision", "prior_mean")
         moved = {name: named.moved(getattr(self, name), *args, **kwargs) for name in names}
         mean, precision = self.mean.to(*args, **kwargs), self.precision.to(*args, **kwargs)

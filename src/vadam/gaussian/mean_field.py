@@ -22,16 +22,16 @@ from vadam.gaussian.summary import Shares, Summary
 
 @dataclass(frozen=True, eq=False, repr=False)
 class MeanFieldGaussian:
-    """Hold means, precisions and the prior by parameter name, as a snapshot: training that goes on does not change it.
+    """Means, precisions and the prior by parameter name: a snapshot that further training does not change.
 
     Args:
         mean: the means μ.
         precision: the precisions σ⁻².
-        point: weights that are known exactly.
+        point: deterministic weights.
         prior_precision: the prior's precisions λ, numbers or tensors that broadcast to the weights; None for no prior.
         prior_mean: the prior's means μ₀, likewise; None for zero.
         pruned: masks that are True where a weight is pruned: it is exactly zero and no longer sampled.
-        shares: what part of the precision is the prior's and the start's, for ``summary()``; optimizers fill it in.
+        shares: the fractions of the precision that come from the prior and the start, for ``summary()``; optimizers set it.
 
     >>> post = MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.tensor([4.0, 4.0])}, prior_precision={"w": 1.0})
     >>> post.stddev["w"]
@@ -85,7 +85,10 @@ class MeanFieldGaussian:
         return sum(value.numel() for value in self.mean.values()) - pruned
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
-        """Return a draw θ = μ + σ∘ε; with ``n``, n draws stacked along a new first axis. Points are expanded, not copied."""
+        """Draw θ = μ + σ∘ε; with ``n``, n draws stacked along a new first axis.
+
+        Deterministic weights are expanded, not copied.
+        """
         lead = named.leading(n)
         draws = {}
         for name, mu in self.mean.items():
@@ -140,7 +143,7 @@ class MeanFieldGaussian:
         return named.total(squared(name) for name in self.mean).sqrt()
 
     def snr(self) -> Weights:
-        """Return the signal-to-noise ratios |μ|/σ by name: how sure the posterior is that a weight is not zero."""
+        """Return the signal-to-noise ratios |μ|/σ by name; a large one means that a weight is surely not zero."""
         return {name: mu.abs() * self.precision[name].sqrt().to(mu.dtype) for name, mu in self.mean.items()}
 
     def prune(self, fraction: float, *, by: str = "snr") -> tuple[Weights, MeanFieldGaussian]:

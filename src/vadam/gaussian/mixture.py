@@ -1,4 +1,4 @@
-"""Several posteriors with equal weights, e.g. from different starts: q(θ) = 1/K Σₖ qₖ(θ)."""
+"""A mixture of posteriors with equal weights, e.g. from different starts: q(θ) = 1/K Σₖ qₖ(θ)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from vadam.gaussian.named import Weights
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Mixture:
-    """K posteriors over the same weights. Entropy and KL have no closed form, so a mixture does not offer them.
+    """A mixture of K posteriors over the same weights. It has no entropy and KL, which have no closed form.
 
     >>> components = [MeanFieldGaussian({"w": torch.tensor([m])}, {"w": torch.tensor([1e6])}) for m in (-1.0, 1.0)]
     >>> sorted(set(Mixture(components).sample(100)["w"].flatten().round().tolist()))
@@ -40,11 +40,11 @@ class Mixture:
 
     @property
     def num_weights(self) -> int:
-        """How many weights are sampled."""
+        """Return the number of sampled weights."""
         return self.components[0].num_weights
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
-        """A component at random, then weights from it; with ``n``, n draws stacked along a new first axis."""
+        """Draw a random component, then weights from it; with ``n``, n draws stacked along a new first axis."""
         named.leading(n)
         K = len(self.components)
         device = None if generator is None else generator.device
@@ -58,12 +58,12 @@ class Mixture:
         return {name: values[position.to(values.device)] if n else values[0] for name, values in stacked.items()}
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
-        """log q(θ), one number for each of the stacked draws."""
+        """Return log q(θ), one number for each of the stacked draws."""
         log_probs = torch.stack([component.log_prob(sample) for component in self.components])
         return log_probs.logsumexp(0) - math.log(len(self.components))
 
     def to(self, *args: Any, **kwargs: Any) -> Mixture:
-        """The same on another device or in another dtype; the arguments are those of ``Tensor.to``."""
+        """Return the mixture on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         return Mixture([component.to(*args, **kwargs) for component in self.components])
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Dictionaries of named tensors: what the posteriors check, copy, draw and add up in them."""
+"""Check, copy, draw and sum dictionaries of named tensors, for the posteriors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ PriorMean = dict[str, float | Tensor]
 
 
 def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Return the shapes by name."""
     return {name: value.shape for name, value in weights.items()}
 
 
 def copied(values: Any) -> Any:
-    """Own copies of the tensors among the values; None stays None."""
+    """Return copies of the tensors among the values; None stays None."""
     return _mapped(lambda t: t.detach().clone(), values)
 
 
 def moved(values: Any, *args: Any, **kwargs: Any) -> Any:
-    """``Tensor.to`` of the tensors among the values; None stays None."""
+    """Apply ``Tensor.to`` to the tensors among the values; None stays None."""
     return _mapped(lambda t: t.to(*args, **kwargs), values)
 
 
@@ -35,6 +36,7 @@ def _mapped(f: Callable[[Tensor], Tensor], values: Mapping[str, Any] | None) -> 
 
 
 def check_names(what: str, found: Iterable[str], expected: Iterable[str]) -> None:
+    """Raise ValueError unless the names are the expected ones."""
     found, expected = set(found), set(expected)
     if missing := sorted(expected - found):
         raise ValueError(f"{what} lacks {missing[0]!r}: it must name {sorted(expected)}")
@@ -43,6 +45,7 @@ def check_names(what: str, found: Iterable[str], expected: Iterable[str]) -> Non
 
 
 def check_shapes(what: str, weights: Mapping[str, Tensor], shapes: Shapes) -> None:
+    """Raise ValueError unless names and shapes are the expected ones."""
     check_names(what, weights, shapes)
     for name, shape in shapes.items():
         if weights[name].shape != shape:
@@ -50,8 +53,9 @@ def check_shapes(what: str, weights: Mapping[str, Tensor], shapes: Shapes) -> No
 
 
 def check_points(point: Mapping[str, Tensor], sampled: Iterable[str]) -> None:
+    """Raise ValueError if a weight is both sampled and deterministic."""
     if both := sorted(set(point) & set(sampled)):
-        raise ValueError(f"{both[0]!r} is both sampled and a point: a weight is one or the other")
+        raise ValueError(f"{both[0]!r} is both sampled and deterministic: a weight must be one of them")
 
 
 def check_prior(prior_precision: object, prior_mean: object, shapes: Shapes) -> None:
@@ -99,7 +103,7 @@ def common_prior(priors: Iterable[Any], field: str) -> Any:
 
 
 def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:
-    """The prior precisions, where they define a density."""
+    """Return the prior precisions; raise ValueError unless they define a density."""
     if prior_precision is None:
         raise ValueError("this posterior has no prior: build it with prior_precision, or compare with kl_to(other)")
     for name, value in prior_precision.items():
@@ -109,26 +113,25 @@ def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:
 
 
 def leading(n: int | None) -> tuple[int, ...]:
-    """The axes that n draws put in front."""
+    """Return the leading axes of n draws."""
     if n is not None and n < 1:
-        raise ValueError(
-            f"n={n!r} is not valid: draw at least one sample, or leave n out for one without the extra axis"
-        )
+        raise ValueError(f"n must be at least 1, or None for one draw without the extra axis, got {n!r}")
     return () if n is None else (n,)
 
 
 def standard_normal(shape: tuple[int, ...], *, like: Tensor, generator: torch.Generator | None) -> Tensor:
-    """ε of the dtype and on the device of ``like``, drawn where the generator lives."""
+    """Draw ε with the dtype and device of ``like``, on the generator's device."""
     device = like.device if generator is None else generator.device
     return torch.randn(shape, dtype=like.dtype, device=device, generator=generator).to(like.device)
 
 
 def with_points(draws: Weights, point: Weights, lead: tuple[int, ...]) -> Weights:
+    """Add the deterministic weights to the draws, expanded to their leading axes."""
     return draws | {name: value.expand((*lead, *value.shape)) for name, value in point.items()}
 
 
 def flattened(sample: Mapping[str, Tensor], shapes: Shapes, point: Mapping[str, Tensor]) -> Weights:
-    """The sampled weights of one draw, or of stacked ones, each as a vector on the last axis."""
+    """Return the sampled weights of one draw, or of stacked draws, each as a vector on the last axis."""
     check_names("the sample", set(sample) - set(point), shapes)
     vectors = {}
     for name, shape in shapes.items():
@@ -142,11 +145,11 @@ def flattened(sample: Mapping[str, Tensor], shapes: Shapes, point: Mapping[str, 
 
 
 def wide(value: Tensor) -> Tensor:
-    """At least float32: sums over many weights drown in half precision."""
+    """Cast to at least float32, because sums over many weights are inaccurate in half precision."""
     return value.to(torch.promote_types(value.dtype, torch.float32))
 
 
 def total(terms: Iterable[Tensor]) -> Tensor:
-    """The sum of terms that may live on several devices."""
+    """Return the sum of terms that may be on several devices."""
     terms = list(terms)
     return torch.stack([term.to(terms[0].device) for term in terms]).sum(0) if terms else torch.zeros(())

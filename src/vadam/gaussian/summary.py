@@ -1,4 +1,4 @@
-"""What a posterior is made of: how much of its precision the prior, the start and the data have contributed, in numbers and words.
+"""Summarise a posterior: the parts of its precision that come from the prior, the start and the data.
 
 σ⁻² = data + start + prior,  e.g. for Vadam  N s/w + N s₀ + λ
 """
@@ -16,20 +16,20 @@ ALL_START, ALL_PRIOR = 0.9, 0.99
 
 
 class Shares(NamedTuple):
-    """Mean over a tensor's weights of the part of the precision that is the prior's and of the part that is the start's."""
+    """The fractions of the precision from the prior and from the start, means over a tensor's weights."""
 
     prior: float
     start: float
 
     @property
     def data(self) -> float:
-        """Return the part that the data have contributed."""
+        """Return the fraction that comes from the data."""
         return max(0.0, 1 - self.prior - self.start)
 
 
 @dataclass(frozen=True)
 class Row:
-    """One parameter: its weights, typical sizes of mean and deviation, and the shares if they are known."""
+    """One parameter: its weights, typical sizes of mean and deviation, and the shares if known."""
 
     name: str
     weights: int
@@ -67,7 +67,7 @@ class Summary:
 
 
 def overall(shares: Mapping[str, Shares], weights: Mapping[str, int]) -> Shares | None:
-    """Return the shares over all weights together, None if they are not known."""
+    """Return the shares over all weights together, or None if they are not known."""
     known = {name: count for name, count in weights.items() if name in shares}
     total = sum(known.values())
     if not total:
@@ -77,7 +77,7 @@ def overall(shares: Mapping[str, Shares], weights: Mapping[str, int]) -> Shares 
 
 
 def advice(shares: Shares | None) -> list[str]:
-    """Return sentences about a posterior that says little about the data; none if there is nothing to say."""
+    """Return advice about a posterior that depends little on the data; an empty list if there is none."""
     if shares is None:
         return []
     if shares.start >= ALL_START:

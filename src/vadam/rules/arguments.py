@@ -103,7 +103,7 @@ def defaults(arguments: Sequence[Argument]) -> dict[str, Any]:
 
 
 def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every rule with a prior takes: N, λ, the prior's mean μ₀, and the precision at the start.
+    """Return the common arguments of rules with a prior: N, λ, the prior's mean μ₀, and the initial precision.
 
     A temperature T divides N and λ; a data weight ρ multiplies N.
     """

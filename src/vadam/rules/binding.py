@@ -33,7 +33,7 @@ def arg_names(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def call(function: Callable[..., Any], *operands: Any, rule_args: RuleArgs) -> Any:
-    """Call a rule's function with those of the arguments that it takes."""
+    """Call a rule's function with those of the arguments that it accepts."""
     return function(*operands, **{name: rule_args[name] for name in arg_names(function)})
 
 
@@ -61,12 +61,12 @@ def state_of(rule: ModuleType, vectors: dict[str, Any], scalars: dict[str, Any])
 
 @cache
 def scope(rule: ModuleType) -> str:
-    """Return what a rule must see at once: a "weight" (elementwise), a "tensor" with its shape, or the whole "model"."""
+    """Return the unit that a rule needs at once: a "weight" (elementwise), a "tensor" with its shape, or the "model"."""
     return getattr(rule, "SCOPE", "weight")
 
 
 def curvature(rule: ModuleType) -> Curvature:
-    """Return the curvature that a rule expects: ``CURVATURE``, or the squared gradient where it declares none."""
+    """Return the curvature that a rule expects: ``CURVATURE``, or the squared gradient if it declares none."""
     return getattr(rule, "CURVATURE", Curvature.SQUARED_GRADIENT)
 
 
@@ -76,7 +76,10 @@ def has_posterior(rule: ModuleType) -> bool:
 
 
 def rule_for(rule: ModuleType, values: Mapping[str, Any]) -> ModuleType:
-    """Return the rule that the arguments ask for: with ``momentum``, the one that ``MOMENTUM_RULES`` names, by ``exact_momentum``."""
+    """Return the rule that the arguments select.
+
+    With ``momentum`` it is the one that ``MOMENTUM_RULES`` names, by ``exact_momentum``.
+    """
     if not values.get("momentum") or not hasattr(rule, "MOMENTUM_RULES"):
         return rule
     return import_module(f"vadam.rules.{rule.MOMENTUM_RULES[values.get('exact_momentum', False)]}")

@@ -40,7 +40,7 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
-    """Return x / (scale + constant); 0 where the denominator is 0, also if a momentum x is not."""
+    """Return x / (scale + constant), and 0 where the denominator is 0, even if a momentum x is not."""
     d = scale + constant
     if isinstance(constant, float | int) and constant >= TINY:
         return x / d
@@ -53,7 +53,7 @@ def pull(mu: Tensor, mu0: Scalar, strength: Scalar) -> Tensor:
 
 
 def is_zero(x: Scalar) -> bool:
-    """Return True for the number zero, without a look into a tensor."""
+    """Return True for the number zero, without reading a tensor."""
     return isinstance(x, float | int) and x == 0
 
 

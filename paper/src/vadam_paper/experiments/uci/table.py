@@ -137,7 +137,7 @@ def _how_far(run: Recorded) -> str:
 
 
 def _one_split(run: Recorded) -> list[str]:
-    """Kin8nm as the authors' program really evaluates it: their loader reads the split's number from the set's name."""
+    """Report Kin8nm as the authors' program evaluates it: its loader reads the split's number from the set's name."""
     parts, near, seen = [], 0, 0
     for method in ("bbvi", "vadam"):
         for metric in ("rmse", "joint_log_likelihood"):
