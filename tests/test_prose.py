@@ -13,7 +13,7 @@ from torch import nn
 import vadam
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", *(p for p in sorted((ROOT / "docs").rglob("*.md")) if p.parent.name != "skeleton")]
 MODULES = sorted(
     module.name
     for module in pkgutil.walk_packages(vadam.__path__, "vadam.")
