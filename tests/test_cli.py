@@ -13,7 +13,6 @@ from typer.testing import CliRunner, Result
 import vadam
 from vadam.cli import dataframe, modelling, plugins
 from vadam.cli.app import app
-from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
 
 
@@ -138,7 +137,7 @@ def test_fit_and_predict_numbers(houses: Path, tmp_path: Path) -> None:
     assert fitted["r2"] > 0.9
     assert "A model of price" in Path(fitted["report"]).read_text()
     predicted = answer("predict", model, houses / "houses.csv", "--out", predictions)
-    assert predicted["columns"] == ["mean", "std", "low_90", "high_90"]
+    assert predicted["columns"] == ["price", "mean", "std", "low_90", "high_90", "epistemic", "aleatoric"]
     table, truth = pd.read_csv(predictions), pd.read_csv(houses / "houses.csv")["price"]
     assert len(table) == 150
     assert (table["low_90"] < table["mean"]).all()
@@ -155,37 +154,133 @@ def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     assert fitted["accuracy"] > fitted["majority_share"]
     answer("predict", model, houses / "dear.parquet", "--out", predictions)
     table = pd.read_parquet(predictions)
-    assert list(table.columns) == ["predicted", "p_no", "p_yes"]
-    assert table[["p_no", "p_yes"]].sum(axis=1).to_numpy() == pytest.approx(1.0)
+    assert list(table.columns) == ["dear", "predicted", "p_no", "p_yes", "mutual_information"]
+    assert table[["p_no", "p_yes"]].sum(axis=1).to_numpy() == pytest.approx(1.0, abs=2e-4)
 
 
-def test_categories_become_columns_named_after_them() -> None:
-    table = pd.DataFrame({"a": [1, 2], "w": ["x", "y=z"]})
-    made = dataframe.features(table)
-    assert list(made.columns) == ["a", "w=x", "w=y=z"]
-    assert made.to_numpy().tolist() == [[1, 1, 0], [2, 0, 1]]
-    other = dataframe.features_like(pd.DataFrame({"w": ["new", "x"], "a": [5, 6], "more": [0, 0]}), list(made.columns))
-    assert other.to_numpy().tolist() == [[5, 0, 0], [6, 1, 0]]
+@pytest.fixture(scope="module")
+def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a table as people have them: semicolons, decimal commas, gaps, dates, an id, free text, a constant, odd words."""
+    folder, random, n = tmp_path_factory.mktemp("messy"), np.random.default_rng(0), 200
+    area = random.uniform(20, 200, n)
+    day = random.integers(0, 900, n)
+    table = pd.DataFrame(
+        {
+            "house_id": np.arange(n) + 1000,
+            "area": np.round(area, 1),
+            "city": random.choice(["Lagos", "Paris", ""], n, p=[0.6, 0.38, 0.02]),
+            "sold": (pd.Timestamp("2019-01-01") + pd.to_timedelta(day, "D")).strftime("%d.%m.%Y"),
+            "rooms": random.integers(1, 8, n).astype(object),
+            "comment": [f"house number {k}" for k in range(n)],
+            "country": "X",
+            "price": np.round(3 * area + 0.2 * day + random.normal(0, 20, n), 2),
+        }
+    )
+    table["price"] += 300 * (table["city"] == "Paris")
+    table.loc[::15, "area"] = np.nan
+    table.loc[::70, "rooms"] = "unknown"
+    table.loc[::50, "price"] = np.nan
+    table.to_csv(folder / "messy.csv", index=False, sep=";", decimal=",")
+    new = table.drop(columns=["price", "country"]).head(12).copy()
+    new.loc[1, "city"] = "Oslo"
+    new.to_csv(folder / "new.csv", index=False, sep=";", decimal=",")
+    return folder
 
 
-@pytest.mark.parametrize(
-    ("table", "says"),
-    [
-        (pd.DataFrame({"a": [1.0, None]}), "'a' is empty in 1 rows"),
-        (pd.DataFrame({"w": [f"word {k}" for k in range(60)]}), "60 different categories"),
-        (pd.DataFrame(), "no feature columns"),
-    ],
-)
-def test_columns_that_cannot_be_used_are_named(table: pd.DataFrame, says: str) -> None:
-    with pytest.raises(CommandError, match=says):
-        dataframe.features(table)
+@READ_ONLY
+def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Path) -> None:
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    fitted = answer("fit", messy / "messy.csv", "--target", "price", "--out", model, "--budget", 0, "--members", 2)
+    assert fitted["rows"] == 196
+    assert fitted["columns"] == ["area", "city", "sold", "rooms"]
+    assert set(fitted["left_out"]) == {"house_id", "comment", "country"}
+    assert "looks like an id" in fitted["left_out"]["house_id"]
+    assert any("4 rows without 'price' are left out" in note for note in fitted["notes"])
+    assert any("'unknown' cannot be read as numbers" in note for note in fitted["notes"])
+    assert fitted["rmse"] < fitted["rmse_of_the_mean"]
+    page = Path(fitted["report"]).read_text()
+    for part in (
+        "Which columns matter",
+        "least sure of",
+        "Columns used",
+        "Columns left out",
+        "vadam predict",
+        "seconds",
+    ):
+        assert part in page
+    predicted = answer("predict", model, messy / "new.csv", "--out", out)
+    assert any("'Oslo' was never seen in training (1 rows)" in note for note in predicted["notes"])
+    table = pd.read_csv(out)
+    assert table["house_id"].tolist() == list(range(1000, 1012))
+    assert all(len(str(value).partition(".")[2]) <= 2 for value in table["mean"])
+    known = pd.read_csv(messy / "new.csv", sep=";", decimal=",")
+    known.loc[1, "city"] = "Paris"
+    known.to_csv(tmp_path / "known.csv", index=False)
+    answer("predict", model, tmp_path / "known.csv", "--out", out)
+    assert table["std"][1] > 1.5 * pd.read_csv(out)["std"][1]  # less sure of a city that it has never seen
 
 
-def test_a_missing_column_is_named() -> None:
-    with pytest.raises(CommandError, match="needs the column 'b'"):
-        dataframe.features_like(pd.DataFrame({"a": [1.0]}), ["a", "b"])
-    with pytest.raises(CommandError, match=r"no column 'y'\. Its columns: a"):
-        dataframe.target_of(pd.DataFrame({"a": [1.0]}), "y")
+@READ_ONLY
+@pytest.mark.parametrize("suffix", [".tsv", ".xlsx", ".parquet", ".txt"])
+def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path) -> None:
+    table, path = pd.read_csv(houses / "houses.csv"), tmp_path / f"table{suffix}"
+    {
+        ".tsv": lambda: table.to_csv(path, sep="\t", index=False),
+        ".txt": lambda: table.to_csv(path, sep="|", index=False),
+    }.get(suffix, lambda: table.to_excel(path, index=False) if suffix == ".xlsx" else table.to_parquet(path))()
+    found = dataframe.read(path)
+    assert found.columns.tolist() == table.columns.tolist()
+    np.testing.assert_allclose(found["price"], table["price"])
+
+
+def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    pd.DataFrame({"id": range(50), "note": [f"text {k}" for k in range(50)], "y": 1.0}).to_csv(path, index=False)
+    result = call("fit", path, "--target", "y", "--ignore", "z", "--task", "guess", "--holdout", 2)
+    assert result.exit_code == 1
+    for part in (
+        "5 problems",
+        "--task must be",
+        "--holdout must be",
+        "does not have: z",
+        "always 1.0",
+        "no column to learn from",
+    ):
+        assert part in " ".join(result.output.split())
+    wrong = call("fit", path, "--target", "Y")
+    assert "no column 'Y'. Did you mean 'y'?" in " ".join(wrong.output.split())
+
+
+def test_a_missing_column_is_named(houses: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m.safetensors"
+    answer("fit", houses / "houses.csv", "--target", "price", "--out", model, "--budget", 0, "--members", 1)
+    (other := tmp_path / "t.csv").write_text("a\n1\n")
+    said = call("predict", model, other, "--out", tmp_path / "p.csv", "--json")
+    assert json.loads(said.stdout)["error"].count("The model needs the column") == 2
+
+
+def test_an_interrupted_fit_says_that_nothing_was_written(
+    houses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(modelling, "fit", interrupted)
+    result = call("fit", houses / "houses.csv", "--target", "price", "--out", tmp_path / "m.safetensors")
+    assert result.exit_code == 130
+    assert "Stopped. Nothing was written." in result.output
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_and_the_estimator_have_the_same_defaults() -> None:
+    import inspect
+
+    from vadam.cli.table import fit
+    from vadam.estimators import VadamRegressor
+
+    command, estimator = inspect.signature(fit).parameters, inspect.signature(VadamRegressor).parameters
+    for name in ("members", "budget", "optimizer"):
+        assert command[name].default == estimator[name].default
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from vadam.likelihoods import (
     like_output,
 )
 from vadam.metrics.intervals import crps
+from vadam.special import find_root
 
 
 def predict(
@@ -145,7 +146,7 @@ class Regression(Prediction):
         y = like_output(y, self._means[0])
         if self.likelihood is None:
             return (self.samples <= y).to(self.samples.dtype).mean(0)
-        return self._numbers.cdf(self.samples, y).mean(0)
+        return self._mixture_cdf(y)
 
     def quantile(self, q: float | Tensor) -> Tensor:
         """Return the y with P(Y ≤ y) = q under the mixture; a vector q adds a first axis.
@@ -190,16 +191,24 @@ class Regression(Prediction):
         return self.samples if self.likelihood is None else self._numbers.mean(self.samples)
 
     def _mixture_quantile(self, q: Tensor) -> Tensor:
-        """Bisect between the bounds of Cantelli's inequality, which holds for every distribution with a variance."""
-        mean, std = self.mean, self.std
+        """Search between the bounds of Cantelli's inequality, which holds for every distribution with a variance."""
+        mean, std = self._mixture_mean_and_std()
         low, high = mean - std * ((1 - q) / q).sqrt(), mean + std * (q / (1 - q)).sqrt()
         slack = torch.finfo(q.dtype).eps * (mean.abs() + std)
         low, high = low - slack, high + slack
+        if not self._numbers.discrete:
+            return find_root(lambda y: self._mixture_cdf(y) - q, low, high, tolerance=4 * slack)
         for _ in range(torch.finfo(q.dtype).bits):
             middle = (low + high) / 2
-            below = self.cdf(middle) < q
+            below = self._mixture_cdf(middle) < q
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return high.round() if self._numbers.discrete else (low + high) / 2
+        return high.round()
+
+    def _mixture_mean_and_std(self) -> tuple[Tensor, Tensor]:
+        return self.mean, self.std
+
+    def _mixture_cdf(self, y: Tensor) -> Tensor:
+        return self._numbers.cdf(self.samples, y).mean(0)
 
 
 class Classes(Prediction):

@@ -1,11 +1,16 @@
-"""Special functions that torch does not have: the regularised incomplete beta function, and Student's t through it."""
+"""Functions that torch does not have: the regularised incomplete beta function, Student's t, and roots of many functions at once."""
 
 from __future__ import annotations
+
+import math
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 MAX_TERMS = 300
+MOST_TERMS = 30
+MAX_STEPS = 100
 
 
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -25,10 +30,62 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 
 
 def student_t_cdf(t: Tensor, dof: float) -> Tensor:
-    """Return P(T ≤ t) for Student's t with ``dof`` degrees of freedom: ½ I_{ν/(ν + t²)}(ν/2, ½) in the lower tail."""
+    """Return P(T ≤ t) for Student's t with ``dof`` degrees of freedom: ½ I_{ν/(ν + t²)}(ν/2, ½) in the lower tail.
+
+    For a few whole degrees of freedom it is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4), many times faster and
+    exact to 1e-15 absolute instead of relative.
+    """
     wide = t.double()
+    if float(dof).is_integer() and dof <= MOST_TERMS:
+        return _finite_sum(wide, int(dof)).to(t.dtype)
     tail = 0.5 * betainc(torch.full_like(wide, dof / 2), torch.full_like(wide, 0.5), dof / (dof + wide**2))
     return torch.where(wide < 0, tail, 1 - tail).to(t.dtype)
+
+
+def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, tolerance: Tensor) -> Tensor:
+    """Return where an increasing function is 0 between ``low`` and ``high``, elementwise, by Chandrupatla's method (1997).
+
+    It bisects or interpolates inversely by a parabola through the last three points, whichever is safe.
+    """
+    a, b = high, low
+    fa, fb = function(a), function(b)
+    c, fc = a, fa
+    t: Tensor = torch.full_like(a, 0.5)
+    for _ in range(MAX_STEPS):
+        x = a + t * (b - a)
+        fx = function(x)
+        same = torch.sign(fx) == torch.sign(fa)
+        c, fc = torch.where(same, a, b), torch.where(same, fa, fb)
+        b, fb = torch.where(same, b, a), torch.where(same, fb, fa)
+        a, fa = x, fx
+        nearest = torch.where(fa.abs() < fb.abs(), a, b)
+        done = ((b - a).abs() <= 2 * tolerance) | (fa == 0)
+        if bool(done.all()):
+            return nearest
+        xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
+        safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
+        parabola = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
+        least = (tolerance / (b - a).abs().clamp_min(torch.finfo(a.dtype).tiny)).clamp(max=0.5)
+        t = torch.where(safe & parabola.isfinite(), parabola, 0.5)
+        t = torch.minimum(torch.maximum(t, least), 1 - least)
+        t = torch.where(done, torch.zeros_like(t), t)
+    return nearest
+
+
+def _finite_sum(t: Tensor, dof: int) -> Tensor:
+    """Return the distribution function of Student's t for whole degrees of freedom."""
+    cosine_squared = dof / (dof + t**2)
+    sine, cosine = t / (dof + t**2).sqrt(), cosine_squared.sqrt()
+    odd = dof % 2
+    term = cosine if odd else torch.ones_like(t)
+    total = term.clone() if dof > 1 else torch.zeros_like(t)
+    for k in range(2 + odd, dof - 1, 2):
+        term = term * cosine_squared * (k - 1) / k
+        total = total + term
+    if odd:
+        inner = torch.atan(t / math.sqrt(dof)) + (sine * total if dof > 1 else 0.0)
+        return 0.5 + inner / math.pi
+    return 0.5 + 0.5 * sine * total
 
 
 def _continued_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:

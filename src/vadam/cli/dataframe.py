@@ -1,94 +1,106 @@
-"""Read tables from files and convert them to numeric features.
+"""Read and write tables in files: .csv with any separator, .tsv, .xlsx and .parquet."""
 
-A column of categories becomes one column of zeros and ones for each category, named ``column=category``. From these
-names alone, the same features can be computed for another table.
-"""
-
+import csv
+import re
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from vadam import atomic
 from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_CATEGORIES = 50
+SEPARATORS = ",;\t|"
+MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
+DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
 def read(path: Path) -> "pd.DataFrame":
-    """Read a .csv or .parquet file."""
+    """Read a table; raise CommandError if there is none."""
     try:
         import pandas as pd
     except ImportError as error:
-        raise ImportError('Tables are read with pandas: pip install "vadam[sklearn]".') from error
+        raise ImportError('Reading tables needs pandas: pip install "vadam[sklearn]".') from error
     if not path.exists():
         raise CommandError(f"There is no file {path}: check the path.")
-    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet, ".pq": pd.read_parquet}
-    if path.suffix.lower() not in readers:
-        raise CommandError(f"{path} is neither .csv nor .parquet: convert it to one of them.")
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise CommandError(f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file.")
     try:
-        return readers[path.suffix.lower()](path)
-    except (ValueError, OSError, LookupError, RuntimeError, MemoryError) as error:
-        raise CommandError(f"{path} cannot be read as a table: {error}") from error
-
-
-def target_of(table: "pd.DataFrame", name: str) -> "pd.Series":
-    """Return the target column; raise CommandError if it is missing or has empty cells."""
-    if name not in table:
-        raise CommandError(f"The table has no column {name!r}. Its columns: {', '.join(map(str, table.columns))}.")
-    column = table[name]
-    if column.isna().any():
-        raise CommandError(f"The target {name!r} is missing in {int(column.isna().sum())} rows: fill or drop them.")
-    return column
-
-
-def features(table: "pd.DataFrame") -> "pd.DataFrame":
-    """Return all columns of a table as numeric features."""
-    import pandas as pd
-
-    parts = []
-    for name, column in table.items():
-        if pd.api.types.is_numeric_dtype(column):
-            _check_complete(str(name), column)
-            parts.append(column.astype(float).rename(str(name)))
+        if suffix in TEXT_SUFFIXES:
+            table = _read_text(path)
+        elif suffix in (".xlsx", ".xls"):
+            table = pd.read_excel(path)
         else:
-            categories = sorted(column.dropna().astype(str).unique())
-            if len(categories) > MAX_CATEGORIES:
-                raise CommandError(
-                    f"The column {name!r} has {len(categories)} different categories, more than {MAX_CATEGORIES}: leave it out "
-                    f"with --ignore {name}, or convert it to numbers."
-                )
-            parts.extend(_indicator(column, str(name), category) for category in categories)
-    if not parts:
-        raise CommandError("The table has no feature columns besides the target: add one.")
-    return pd.concat(parts, axis=1)
+            table = pd.read_parquet(path)
+    except ImportError as error:
+        raise ImportError('Reading .xlsx needs openpyxl: pip install "vadam[sklearn]".') from error
+    except (ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error) as error:
+        raise CommandError(f"{path} cannot be read as a table: {error}") from error
+    table.columns = [str(name).strip() for name in table.columns]
+    doubled = sorted({name for name in table.columns if list(table.columns).count(name) > 1})
+    if doubled:
+        raise CommandError(f"{path} has several columns named {', '.join(map(repr, doubled))}: rename them.")
+    return table
 
 
-def features_like(table: "pd.DataFrame", names: list[str]) -> "pd.DataFrame":
-    """Return the features ``names`` that a model was fitted with, computed from another table."""
+def _read_text(path: Path) -> "pd.DataFrame":
+    """Read text with the separator, decimal sign and encoding that it seems to have."""
     import pandas as pd
 
-    parts = []
-    for name in names:
-        if name in table:
-            _check_complete(name, table[name])
-            parts.append(table[name].astype(float))
-            continue
-        ends = [i for i, letter in enumerate(name) if letter == "=" and name[:i] in table]
-        if not ends:
-            missing = name.partition("=")[0]
-            raise CommandError(f"The model needs the column {missing!r}, which this table does not have.")
-        column, category = name[: ends[0]], name[ends[0] + 1 :]
-        parts.append(_indicator(table[column], column, category))
-    return pd.concat(parts, axis=1)
+    content = path.read_bytes()
+    try:
+        content[:1_000_000].decode("utf-8-sig")
+        encoding = "utf-8-sig"
+    except UnicodeDecodeError as error:
+        if b"\x00" in content[:1000]:
+            raise ValueError("it is not text") from error
+        encoding = "latin-1" if len(content) - error.start > 4 else "utf-8-sig"
+    separator = _separator(content[:100_000].decode(encoding, errors="replace"), path.suffix.lower())
+    options: dict[str, Any] = {
+        "sep": separator,
+        "encoding": encoding,
+        "na_values": MISSING,
+        "keep_default_na": False,
+        "skipinitialspace": True,
+    }
+    table = pd.read_csv(path, **options)
+    if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
+        table = pd.read_csv(path, **options, decimal=",")
+    return table
 
 
-def _indicator(column: "pd.Series", name: str, category: str) -> "pd.Series":
-    return (column.astype(str) == category).astype(float).rename(f"{name}={category}")
+def _separator(text: str, suffix: str) -> str:
+    """Return the separator that cuts the first lines into the same number of cells, the more the better."""
+    if suffix == ".tsv":
+        return "\t"
+    lines = [line for line in text.splitlines()[:50] if line.strip()]
+    lines = lines[:-1] if len(lines) > 2 and not text.endswith("\n") else lines
+    best, most = ",", 1
+    for separator in SEPARATORS:
+        counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
+        if counts and counts[0] > most and sum(count == counts[0] for count in counts) >= 0.9 * len(counts):
+            best, most = separator, counts[0]
+    return best
 
 
-def _check_complete(name: str, column: "pd.Series") -> None:
-    if column.isna().any():
-        raise CommandError(
-            f"The column {name!r} is empty in {int(column.isna().sum())} rows: fill them, drop them, or --ignore {name}."
-        )
+def _has_decimal_comma(column: "pd.Series") -> bool:
+    known = [value for value in column.dropna() if isinstance(value, str)]
+    return bool(known) and sum(bool(DECIMAL_COMMA.match(value)) for value in known) > 0.5 * len(known)
+
+
+def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
+    """Return a function that writes a table to the file."""
+    match out.suffix.lower():
+        case ".csv":
+            return lambda table: atomic.write_bytes(out, table.to_csv(index=False).encode())
+        case ".tsv":
+            return lambda table: atomic.write_bytes(out, table.to_csv(index=False, sep="\t").encode())
+        case ".parquet" | ".pq":
+            return lambda table: atomic.write_bytes(out, table.to_parquet(index=False))
+        case _:
+            raise CommandError(f"--out must be a .csv or .parquet file (or .tsv), not {out}.")

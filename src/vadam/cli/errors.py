@@ -18,18 +18,21 @@ class CommandError(Exception):
 
 @contextmanager
 def exit_on_error(
-    as_json: bool, resume_command: str | None = None, user_errors: tuple[type[Exception], ...] = (CommandError,)
+    as_json: bool,
+    resume_command: str | None = None,
+    user_errors: tuple[type[Exception], ...] = (CommandError,),
+    kept: str = "Finished results are kept.",
 ) -> Iterator[None]:
     """Print an error as one line and exit with code 1; exit with code 130 on Ctrl-C.
 
-    ``resume_command`` is the command that continues an interrupted run.
+    ``resume_command`` is the command that continues an interrupted run, ``kept`` says what an interruption leaves.
     ``user_errors`` are the exception types whose text is written for the user. Other exceptions propagate.
     """
     try:
         yield
     except KeyboardInterrupt:
         how = f" Continue with: {resume_command}" if resume_command else ""
-        fail(f"Stopped. Finished results are kept.{how}", as_json, code=INTERRUPTED)
+        fail(f"Stopped. {kept}{how}", as_json, code=INTERRUPTED)
     except user_errors as error:
         fail(str(error), as_json)
     except OSError as error:
@@ -38,7 +41,7 @@ def exit_on_error(
         if error.errno not in NO_SPACE:
             fail(str(error), as_json)
         how = f" and continue with: {resume_command}" if resume_command else ""
-        fail(f"No space left to write ({error}). Finished results are kept: free some space{how}", as_json)
+        fail(f"No space left to write ({error}). {kept} Free some space{how}", as_json)
     except ImportError as error:
         if "pip install" not in str(error):
             raise

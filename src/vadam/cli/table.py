@@ -1,5 +1,6 @@
 """The ``vadam fit`` and ``vadam predict`` commands."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,11 +8,18 @@ import typer
 
 from vadam.cli.errors import exit_on_error
 from vadam.cli.json_output import Json, print_json
-from vadam.cli.progress import waiting
+from vadam.cli.progress import bar, waiting
+
+NOTHING_WRITTEN = "Nothing was written."
 
 
 def fit(
-    table: Annotated[Path, typer.Argument(help="A .csv or .parquet file with one example per row.")],
+    table: Annotated[
+        Path,
+        typer.Argument(
+            help="A .csv, .tsv, .xlsx or .parquet file with one example per row and names of columns on top."
+        ),
+    ],
     target: Annotated[str, typer.Option(help="The column to predict.")],
     out: Annotated[Path, typer.Option(help="File to write the model to.")] = Path("model.safetensors"),
     report: Annotated[
@@ -20,57 +28,101 @@ def fit(
     task: Annotated[str, typer.Option(help="regression, classification, or auto (decided by the target).")] = "auto",
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out. Can be repeated.")] = None,
     optimizer: Annotated[str, typer.Option(help="vadam, vogn, vprop, bbvi, ivon, ...")] = "vadam",
-    budget: Annotated[int, typer.Option(help="Number of prior and noise settings to try; 0 to skip tuning.")] = 30,
-    members: Annotated[int, typer.Option(help="Number of posteriors in the mixture.")] = 1,
+    budget: Annotated[int, typer.Option(help="Number of prior and noise settings to try; 0 to skip tuning.")] = 16,
+    members: Annotated[int, typer.Option(help="Number of posteriors in the mixture.")] = 5,
     holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model.")] = 0.2,
     seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
     as_json: Json = False,
 ) -> None:
-    """Fit a Bayesian network to a table, tune prior and noise, and evaluate it on held-out rows."""
-    with exit_on_error(as_json), waiting(f"fitting {table.name}"):
+    """Fit a Bayesian network to a table, tune prior and noise, and evaluate it on held-out rows.
+
+    Missing numbers are filled in, dates and categories become numbers, ids and free text are left out; the report says what was
+    done. Then run: vadam predict model.safetensors new.csv
+    """
+    with exit_on_error(as_json, kept=NOTHING_WRITTEN):
         from vadam.cli import modelling, output_paths
-        from vadam.report import model as page
 
         output_paths.check_file(out)
         where = report or out.with_suffix(".html")
         output_paths.check_file(where)
         output_paths.check_distinct(out, where)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
-        fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options)
+        with bar(f"fitting {table.name}") as move:
+            fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
         fitted.model.save(out)
-        page.build(fitted.evaluation, where)
-    answer = {"model": str(out), "report": str(where), **fitted.evaluation.summary()}
+        from vadam.report import model as page
+
+        command = f"vadam predict {shlex.quote(str(out))} {shlex.quote(table.name)}"
+        page.build(fitted.evaluation, where, fitted.facts, command)
+    facts = fitted.facts
+    answer = {
+        "model": str(out),
+        "report": str(where),
+        **fitted.evaluation.summary(),
+        **facts.baselines,
+        "seconds": round(facts.seconds, 1),
+        "columns": list(facts.columns),
+        "left_out": facts.left_out,
+        "notes": facts.notes,
+        "predict": command,
+    }
     print_json(answer) if as_json else _show(answer)
 
 
 def predict(
     model: Annotated[Path, typer.Argument(help="A model written by vadam fit.")],
     table: Annotated[
-        Path, typer.Argument(help="A .csv or .parquet file with the columns that the model was fitted with.")
+        Path,
+        typer.Argument(help="A .csv, .tsv, .xlsx or .parquet file with the columns that the model was fitted with."),
     ],
-    out: Annotated[Path, typer.Option(help="File to write the predictions to, .csv or .parquet.")] = Path(
+    out: Annotated[Path, typer.Option(help="File to write the predictions to, .csv, .tsv or .parquet.")] = Path(
         "predictions.csv"
     ),
     level: Annotated[float, typer.Option(help="Coverage probability of the intervals.")] = 0.9,
     as_json: Json = False,
 ) -> None:
-    """Predict the rows of a table: mean, standard deviation and interval, or class probabilities."""
-    with exit_on_error(as_json), waiting(f"predicting {table.name}"):
-        from vadam.cli import modelling, output_paths
+    """Predict the rows of a table: mean, standard deviation and interval, or class probabilities.
+
+    Columns that the model does not use, such as ids, are kept beside the predictions.
+    """
+    with exit_on_error(as_json, kept=NOTHING_WRITTEN), waiting(f"predicting {table.name}"):
+        from vadam.cli import dataframe, modelling, output_paths
 
         output_paths.check_file(out)
-        write = modelling.writer(out)
-        predictions = modelling.predict(model, table, level)
-        write(predictions)
-    answer = {"predictions": str(out), "rows": len(predictions), "columns": list(predictions.columns)}
+        write = dataframe.writer(out)
+        found = modelling.predict(model, table, level)
+        write(found.table)
+    answer = {
+        "predictions": str(out),
+        "rows": len(found.table),
+        "columns": list(found.table.columns),
+        "notes": found.notes,
+    }
     print_json(answer) if as_json else _show(answer)
+
+
+def _forward_only(move: Any) -> Any:
+    """Return a progress function that never moves back when the second training, on all rows, starts from zero."""
+    furthest = 0.0
+
+    def moved(share: float, label: str) -> None:
+        nonlocal furthest
+        furthest = max(furthest, share)
+        move(furthest, label)
+
+    return moved
 
 
 def _show(answer: dict[str, Any]) -> None:
     for name, value in answer.items():
-        shown = ", ".join(map(str, value)) if isinstance(value, list) else value
-        typer.echo(
-            f"{name.replace('_', ' ')}: {shown:.4g}"
-            if isinstance(shown, float)
-            else f"{name.replace('_', ' ')}: {shown}"
-        )
+        label = name.replace("_", " ")
+        if isinstance(value, dict):
+            for key, reason in value.items():
+                typer.echo(f"{label}: {key}, because {reason}")
+        elif name == "notes":
+            for note in value:
+                typer.echo(f"note: {note}")
+        elif isinstance(value, list):
+            typer.echo(f"{label}: {', '.join(map(str, value))}")
+        else:
+            typer.echo(f"{label}: {value:.4g}" if isinstance(value, float) else f"{label}: {value}")

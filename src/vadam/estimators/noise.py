@@ -20,7 +20,7 @@ from torch import Tensor
 from vadam.likelihoods import InputNoiseGaussian, InputNoiseStudentT, NumberLikelihood
 from vadam.prediction import Regression
 
-DEGREES_OF_FREEDOM = (2.5, 3.0, 4.0, 6.0, 10.0, 30.0, math.inf)
+DEGREES_OF_FREEDOM = (3.0, 4.0, 6.0, 10.0, 30.0, math.inf)
 ROWS_AT_MOST, SAMPLES_AT_MOST = 1_000, 100
 
 

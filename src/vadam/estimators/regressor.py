@@ -173,7 +173,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             raise ValueError(f"target_transform={kind!r} is for one target, y has {y.shape[1]}")
         if "log" in transforms and kind == "log" and y.min() <= 0:
             raise ValueError(f"target_transform='log' needs positive targets, but y holds {y.min():g}")
-        return [(LIKELIHOODS[noise], transform) for transform in transforms for noise in noises]
+        kinds = [(LIKELIHOODS[noise], transform) for transform in transforms for noise in noises]
+        return kinds[: len(noises)] + kinds if len(transforms) > 1 else kinds  # the plain target twice as often
 
     def _given(self, likelihood: str) -> dict[str, float]:
         return {**super()._given(likelihood), "noise_precision": float(self.noise_precision)}

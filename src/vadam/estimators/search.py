@@ -23,6 +23,8 @@ from vadam.likelihoods import outputs_for
 from vadam.metrics import log_likelihood
 
 EVALUATION_SAMPLES = 30
+TRANSFORM_PENALTY = 0.1
+"""A transform of the target must gain so much log-likelihood a row: it makes the mean of predictions worse."""
 
 Progress = Callable[[int, str], None]
 
@@ -209,7 +211,7 @@ def score(problem: Problem, setting: Setting, parts: Sequence[tuple[Stack, Fold]
         ]
         return float(np.mean(values)) if np.isfinite(values).all() else -math.inf
     fitted, slope = held_out_noise(problem, setting, parts, EVALUATION_SAMPLES)
-    return fitted.log_likelihood + slope
+    return fitted.log_likelihood + slope - (TRANSFORM_PENALTY if setting.transform != "none" else 0.0)
 
 
 def held_out_noise(

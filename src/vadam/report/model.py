@@ -1,5 +1,6 @@
 """Build a small page about a fitted model: its accuracy on held-out rows and the calibration of its uncertainty."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,6 +26,24 @@ class Evaluation(Protocol):
     def summary(self) -> dict[str, Any]: ...
 
     def figure(self) -> "tuple[Figure, str]": ...
+
+
+@dataclass(frozen=True)
+class ModelFacts:
+    """What a page says about a model besides its evaluation."""
+
+    notes: list[str]
+    columns: dict[str, str]
+    """The columns used, and how."""
+    left_out: dict[str, str]
+    """The columns not used, and why."""
+    baselines: dict[str, float]
+    settings: dict[str, str]
+    importance: dict[str, float]
+    """The fall of the log-likelihood when a column is shuffled."""
+    uncertain: list[dict[str, Any]]
+    """The held-out rows with the most uncertain predictions."""
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -134,13 +153,13 @@ class ClassificationEvaluation:
         )
 
 
-def build(evaluation: Evaluation, path: Path) -> Path:
-    """Write the page about a fitted model to ``path``; it needs no network."""
+def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, command: str = "") -> Path:
+    """Write the page, a single HTML file, and return its path."""
     figure, caption = evaluation.figure()
     drawing = plotting.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
     rows = [
-        (name.replace("_", " "), f"{value:.4g}" if isinstance(value, float) else str(value))
-        for name, value in evaluation.summary().items()
+        (name.replace("_", " "), _shown(value))
+        for name, value in {**evaluation.summary(), **(facts.baselines if facts else {})}.items()
     ]
     page = html.fill(
         html.asset("model.html"),
@@ -148,8 +167,35 @@ def build(evaluation: Evaluation, path: Path) -> Path:
         title=html.text(evaluation.target),
         figure=f"<figure>{drawing}<figcaption>{html.text(caption)}</figcaption></figure>",
         table=html.table(
-            Table("Evaluated on held-out rows. The saved model was then trained on all rows.", ("", "value"), rows)
+            Table("Evaluated on held-out rows. The saved model was then fitted to all rows.", ("", "value"), rows)
         ),
+        facts="".join(_sections(facts, command)) if facts else "",
     )
     atomic.write_text(path, page)
     return path
+
+
+def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
+    """Yield the parts of the page below the figure."""
+    if facts.notes:
+        items = "".join(f"<li>{html.text(note)}</li>" for note in facts.notes)
+        yield f"<section><h2>What was done to the table</h2><ul>{items}</ul></section>"
+    if facts.importance:
+        rows = [(name, f"{value:.3g}") for name, value in facts.importance.items()]
+        caption = "Which columns matter: the fall of the log-likelihood of a held-out row when the column is shuffled."
+        yield f"<section>{html.table(Table(caption, ('column', 'nats'), rows))}</section>"
+    if facts.uncertain:
+        names = tuple(facts.uncertain[0])
+        cells = [tuple(_shown(row[name]) for name in names) for row in facts.uncertain]
+        caption = "The held-out rows that the model is least sure of; row is the line of the file."
+        yield f"<section>{html.table(Table(caption, names, cells))}</section>"
+    yield f"<section>{html.table(Table('Columns used.', ('column', 'as'), list(facts.columns.items())))}"
+    yield f"{html.table(Table('Columns left out.', ('column', 'because'), list(facts.left_out.items())))}</section>"
+    rows = [*facts.settings.items(), ("seconds", f"{facts.seconds:.1f}")]
+    yield f"<section>{html.table(Table('Chosen by cross-validation inside the training rows.', ('', 'value'), rows))}</section>"
+    if command:
+        yield f"<section><h2>Predict</h2><p><code>{html.text(command)}</code></p></section>"
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
