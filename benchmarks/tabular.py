@@ -48,7 +48,7 @@ RESULTS = Path(__file__).parent / "results" / "tabular.jsonl"
 
 @dataclass(frozen=True)
 class Predicted:
-    """What a model says about the test rows."""
+    """A prediction of the test rows."""
 
     mean: np.ndarray
     log_density: np.ndarray

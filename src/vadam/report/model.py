@@ -30,7 +30,7 @@ class Evaluation(Protocol):
 
 @dataclass(frozen=True)
 class ModelFacts:
-    """What a page says about a model besides its evaluation."""
+    """Facts about a model besides its evaluation, for its page."""
 
     notes: list[str]
     columns: dict[str, str]
