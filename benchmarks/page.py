@@ -14,14 +14,14 @@ HEAD = """# Performance
 
 <!-- Written by `python -m benchmarks.page` from benchmarks/results/*.json: do not edit. -->
 
-What a step costs is a ratio in one run against a named peer; times in milliseconds belong to the machine that is named below each
-table. `make bench` measures everything again, on an otherwise idle machine.
+Costs are ratios to a named peer in one run. Times in milliseconds belong to the machine named below each table. `make bench` measures
+everything again, on an otherwise idle machine.
 
-By default float32 weights on the CPU are moved by native loops that llvmlite compiles from the rules themselves at the first step, in a
-fraction of a second: one call draws all weights, one updates them, on torch's own threads. Other weights are moved by torch's own
-operators. `backend="plain"` takes these for all weights, `backend="native"` insists on the loops, and `backend="compiled"` goes through
+By default float32 weights on the CPU are updated by native loops that llvmlite compiles from the rules at the first step, in a
+fraction of a second: one call draws all weights, one updates them, on torch's own threads. Other weights are updated by torch's
+operators. `backend="plain"` uses these for all weights, `backend="native"` requires the loops, and `backend="compiled"` uses
 `torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
-In the tables a name alone stands for default arguments.
+In the tables a name alone means default arguments.
 
 ```python
 import torch, vadam
@@ -31,8 +31,8 @@ opt = vadam.Vadam(model.parameters(), num_data=100, backend="native")
 ```
 
 On Linux, large tensors that are freed and allocated again in every step cost page faults, for any optimizer; the environment variable
-`THP_MEM_ALLOC_ENABLE=1` makes torch use huge pages. `store_mean=False` does without the copy of the mean: the noise is drawn
-again from its seed and taken away, which is exact up to rounding.
+`THP_MEM_ALLOC_ENABLE=1` makes torch use huge pages. `store_mean=False` avoids the copy of the mean: the noise is drawn
+again from its seed and subtracted, which is exact up to rounding.
 """
 
 
@@ -70,15 +70,15 @@ def bars(records: dict[str, Any]) -> str:
     for name, found in step.items():
         at_most(f"training step of Vadam, {name}, × fused Adam", found[FAST]["ratio"], BARS[name])
     if work:
-        at_most("its work alone, 11.7 million weights, × fused Adam", work[FAST]["ratio"], 4)
+        at_most("the optimizer's own work, 11.7 million weights, × fused Adam", work[FAST]["ratio"], 4)
     if "ivon-opt" in work:
-        at_least("the same, times faster than ivon-opt", work["ivon-opt"]["ms"] / work[FAST]["ms"], 25)
+        at_least("the optimizer's own work, times faster than ivon-opt", work["ivon-opt"]["ms"] / work[FAST]["ms"], 25)
     squares = records.get("perexample", {}).get("results", {})
     for name, bar in (("mlp", 2.0), ("cnn", 2.5)) if squares else ():
         at_most(f"training step of VOGN, {name}, × Adam", squares[name]["VOGN step"]["ratio"], bar)
     memory = records.get("memory", {}).get("results", {})
     for method, vectors in VECTORS.items() if memory else ():
-        at_most(f"{method}: vectors a weight between steps", memory[method]["kept"], vectors)
+        at_most(f"{method}: vectors per weight between steps", memory[method]["kept"], vectors)
         at_most(f"{method}: at the peak of a step", memory[method]["peak"], vectors + 1, slack=0.02)
     if "ensemble" in records:
         small = records["ensemble"]["against_loops"]["13-50-1, M=32, S=10"].values()
@@ -87,8 +87,8 @@ def bars(records: dict[str, Any]) -> str:
     if "rl" in records:
         rl = records["rl"]
         at_most("a time step of DDPG with Vadam, × Stable-Baselines3", rl["results"]["Vadam"]["ratio"], rl["bar"])
-    text = "\n## The bars\n\nWhat was aimed at before anything was built, beside the figures of the tables below.\n"
-    text += head("", "measured", "bar", "")
+    text = "\n## Targets\n\nTargets that were set before the implementation, beside the figures of the tables below.\n"
+    text += head("", "measured", "target", "")
     return text + "".join(row(what, f"{x:.2f}", bar, "met" if met else "**missed**") for what, x, bar, met in rows)
 
 
@@ -101,7 +101,7 @@ def step_tables(record: dict[str, Any]) -> str:
         for method in names:
             found = [rows.get(method) for rows in results["networks"].values()]
             text += row(method, *("–" if cell is None else f"{cell['ratio']:.2f}" for cell in found))
-        text += row("*bar for Vadam*", *(BARS[name] for name in results["networks"]))
+        text += row("*target for Vadam*", *(BARS[name] for name in results["networks"]))
     if "work" in results:
         text += "\n## The optimizer's own work\n\n11.7 million weights in 62 tensors: draw, restore, update.\n"
         text += head("", "ms", "× fused Adam")
@@ -122,8 +122,8 @@ def step_tables(record: dict[str, Any]) -> str:
             text += row(method, *(f"{found[method]:.1f}" for found in threads.values()))
     if "profile" in results:
         text += (
-            "\nWhere the time of a step goes on one thread, milliseconds by Python's own profiler, which makes Python look slower than it "
-            "is. What lies above Adam on small networks is Python: many calls for each tensor, whatever its size.\n"
+            "\nThe parts of a step on one thread, in milliseconds by Python's profiler, which overestimates Python. On small networks the "
+            "difference from Adam is Python: many calls for each tensor, whatever its size.\n"
         )
         text += head("", *next(iter(next(iter(results["profile"].values())).values())))
         for network, methods in results["profile"].items():
@@ -151,9 +151,7 @@ def perexample_table(record: dict[str, Any]) -> str:
 
 
 def ensemble_table(record: dict[str, Any]) -> str:
-    text = (
-        "\n## Many small networks at once\n\nMicroseconds a step and network, one thread, against the authors' loop.\n"
-    )
+    text = "\n## Many small networks at once\n\nMicroseconds per step and network, one thread, against the authors' loop.\n"
     for name, rows in record["against_loops"].items():
         text += f"\n{name}:\n" + head("", *next(iter(rows.values())))
         for method, found in rows.items():
@@ -167,8 +165,7 @@ def table1_table(record: dict[str, Any]) -> str:
     parts = [part for part in next(iter(cells.values()))["hours"] if part not in ("whole", LOOP)]
     text = (
         "\n## Table 1\n\nA step of a network in its stack beside one of the authors' loop (of Vadam, for BBVI with BBVI's samples), in "
-        "microseconds of one thread; what the 30 points, 5 folds and 20 splits of a set take in processor hours; and where these go, in "
-        "percent.\n"
+        "microseconds of one thread; the processor hours of the 30 points, 5 folds and 20 splits of a set; and their parts in percent.\n"
     )
     text += head("", "step", "loop", "times faster", "hours", "loop, hours", *parts)
     for name, cell in cells.items():
@@ -176,7 +173,7 @@ def table1_table(record: dict[str, Any]) -> str:
         shares = (f"{100 * hours[part] / hours['whole']:.0f}" for part in parts)
         times = (f"{cell[key]:.0f}" for key in ("us_per_network_step", "us_per_looped_step", "times_faster"))
         text += row(name, *times, f"{hours['whole']:.2f}", f"{hours[LOOP]:.1f}", *shares)
-    text += f"\nIn all {whole:.1f} hours, the loop {loop:.0f} (without search and scores): {loop / whole:.0f} times as long.\n"
+    text += f"\nIn total {whole:.1f} hours; the loop takes {loop:.0f} (without search and scores), {loop / whole:.0f} times as long.\n"
     return text + measured("table1_cost", record)
 
 
@@ -191,9 +188,9 @@ def predict_table(record: dict[str, Any]) -> str:
 def rl_table(record: dict[str, Any]) -> str:
     text = (
         f"\n## Reinforcement learning\n\nA time step on {record['environment']}, update included, against Stable-Baselines3's own DDPG; "
-        f"processor time, {record['rounds']} rounds of {record['steps']} steps. Bar for Vadam: {record['bar']}.\n"
+        f"processor time, {record['rounds']} rounds of {record['steps']} steps. Target for Vadam: {record['bar']}.\n"
     )
-    text += head("", "ms a step", "ms an update", "× DDPG")
+    text += head("", "ms per step", "ms per update", "× DDPG")
     for name, found in record["results"].items():
         text += row(name, f"{found['ms_step']:.2f}", f"{found['ms_update']:.2f}", f"{found['ratio']:.2f}")
     return text + measured("rl", record)
@@ -202,7 +199,7 @@ def rl_table(record: dict[str, Any]) -> str:
 def estimators_table(record: dict[str, Any]) -> str:
     text = (
         f"\n## Estimators\n\nMeans over {record['splits']} splits, everything with the defaults of that commit: error, log-likelihood of "
-        "the test targets, share of them inside the central 90 % interval, seconds of a fit on one core (tuning included).\n"
+        "the test targets, fraction of them inside the central 90 % interval, seconds of a fit on one core including tuning.\n"
     )
     text += head("", "RMSE", "log-likelihood", "coverage", "seconds")
     for name, found in record["results"].items():
