@@ -13,9 +13,11 @@ from torch import Tensor
 from vadam import atomic
 from vadam_paper.experiments.config import Config
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.store import read_rows
 from vadam_paper.experiments.timing import Duration, Stopwatch
 
 SECONDS_BETWEEN_CHECKPOINTS = 5.0
+SECONDS_BETWEEN_LOOKS = 1.0
 
 
 class CellContext:
@@ -33,10 +35,12 @@ class CellContext:
         data: Path | None = None,
         report: Callable[[float], None] = lambda fraction: None,
         workers: int = 1,
+        parallel: bool = False,
     ) -> None:
         self.data = data
         self.report = report
         self.workers = workers
+        self._parallel = parallel
         self._config, self._folder = config, folder
         self._fingerprint = config.fingerprint
         self._path = checkpoint_path(folder, key)
@@ -53,6 +57,10 @@ class CellContext:
         """Write a checkpoint, unless one was written a moment ago."""
         if time.monotonic() - self._last < SECONDS_BETWEEN_CHECKPOINTS:
             return
+        self.write(tensors, meta)
+
+    def write(self, tensors: dict[str, Tensor], meta: dict[str, Any]) -> None:
+        """Write a checkpoint now."""
         header = {"meta": json.dumps(meta), "config": self._fingerprint, "took": json.dumps(self.elapsed())}
         atomic.write_bytes(self._path, save({name: tensor.contiguous() for name, tensor in tensors.items()}, header))
         self._last = time.monotonic()
@@ -76,6 +84,15 @@ class CellContext:
     def shared_checkpoint(self, key: str) -> "CellContext":
         """Return a context whose checkpoint outlives this cell, so that a later cell can resume from it."""
         return CellContext(self._config, key, self._folder)
+
+    def result_of(self, key: str) -> dict[str, Any]:
+        """Return the result of an earlier cell of this run; if other processes run cells, wait for it."""
+        while key not in (rows := read_rows(self._folder / "rows.jsonl", self._fingerprint)):
+            if not self._parallel:
+                raise ExperimentError(f"The cell {key} has no result yet, and this one depends on it: run it first.")
+            time.sleep(SECONDS_BETWEEN_LOOKS)
+        result: dict[str, Any] = rows[key]["result"]
+        return result
 
     def finish(self) -> None:
         self._path.unlink(missing_ok=True)

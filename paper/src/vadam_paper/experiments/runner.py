@@ -182,7 +182,10 @@ def _leave_with(parent: BaseProcess) -> None:
 def _work_on(
     experiment: Experiment, config: Config, key: str, folder: Path, data: Path | None
 ) -> tuple[str, dict[str, Any], Duration]:
-    context = CellContext(config, key, folder, data=data, report=lambda fraction: _reports.put((key, fraction)))
+    def report(fraction: float) -> None:
+        _reports.put((key, fraction))
+
+    context = CellContext(config, key, folder, data=data, report=report, parallel=True)
     return key, experiment.run_cell(config, key, context), context.elapsed()
 
 

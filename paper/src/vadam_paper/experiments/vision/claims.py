@@ -1,0 +1,139 @@
+"""What we claim for one network trained by a variational optimizer, judged as the paper's claims are."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from vadam_paper.experiments.intervals import Interval, student
+from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
+from vadam_paper.experiments.results import Recorded, Results
+from vadam_paper.experiments.verdicts import above, below, every
+from vadam_paper.experiments.vision.records import NAMES, SETS, best_variational, paired, seeds, values
+
+FEWEST_SEEDS = 3
+"""Seeds of every method in a comparison, without which there is no verdict."""
+BASELINES = ("adamw", "mc-dropout", "laplace")
+REFINED_VI = 0.259
+AUROC_GAIN = 0.05
+COST = 1.3
+COMMAND = "vadam run vision"
+
+Judge = Callable[[Results], Evidence]
+Pair = tuple[str, str, str]
+"""Set, method, other method."""
+
+
+def _judge(
+    run: Recorded, pairs: Sequence[Pair], what: str, verdict: Callable[[Interval], Verdict], scale: float
+) -> Evidence:
+    """Judge the paired differences of all pairs; all must hold."""
+    found = {pair: paired(run, *pair, what) for pair in pairs}
+    text = "; ".join(
+        f"{SETS[name]}, {NAMES[method]} minus {NAMES[other]} {student(scale * gaps).format(3)}"
+        for (name, method, other), gaps in found.items()
+        if len(gaps)
+    )
+    fewest = min((len(gaps) for gaps in found.values()), default=0)
+    if fewest < FEWEST_SEEDS:
+        so_far = f"So far, no verdict: {text}." if text else "The methods have not been run."
+        return Evidence(Verdict.NOT_RUN, so_far, f"{COMMAND}, {FEWEST_SEEDS} seeds of each method.")
+    return Evidence(
+        every(*(verdict(student(gaps)) for gaps in found.values())), f"{fewest} seeds, 95 %: {text}.", _more(run)
+    )
+
+
+def _more(run: Recorded) -> str:
+    return f"More seeds than {run.config['seeds']}."
+
+
+def _best(run: Recorded) -> str:
+    return best_variational(run, "fashion") or "vadam"
+
+
+def _lower_than_baselines(what: str, scale: float) -> Judge:
+    def judge(results: Results) -> Evidence:
+        run = results["text"]
+        pairs = [(name, _best(run), other) for name in SETS for other in BASELINES]
+        return _judge(run, pairs, what, below, scale)
+
+    return judge
+
+
+def _foreign(results: Results) -> Evidence:
+    run = results["text"]
+    pairs = [(name, _best(run), "adamw") for name in SETS]
+    return _judge(run, pairs, "auroc", lambda gap: above(gap, AUROC_GAIN), 1.0)
+
+
+def _correction(results: Results) -> Evidence:
+    return _judge(results["text"], [(name, "vadam", "vadam-paper") for name in SETS], "nll", below, 1.0)
+
+
+def _mixture(results: Results) -> Evidence:
+    """Judge "no worse": the whole interval is below zero or within a hundredth of a nat above."""
+    pairs = [(name, "mixture", "deep-ensemble") for name in SETS]
+    return _judge(results["text"], pairs, "nll", lambda gap: below(gap, 0.01), 1.0)
+
+
+def _public(results: Results) -> Evidence:
+    run = results["text"]
+    method = _best(run)
+    losses = values(run, "fashion", method, "nll")
+    if len(losses) < FEWEST_SEEDS:
+        so_far = f"So far, no verdict: {NAMES[method]} {losses.mean():.4f}." if len(losses) else "It has not been run."
+        return Evidence(Verdict.NOT_RUN, so_far, f"{COMMAND}, {FEWEST_SEEDS} seeds.")
+    found = student(losses)
+    return Evidence(
+        below(found, REFINED_VI), f"{NAMES[method]}, {len(losses)} seeds, 95 %: {found.format(4)}.", _more(run)
+    )
+
+
+def _cost(results: Results) -> Evidence:
+    run = results["text"]
+    method = _best(run)
+    if min(len(seeds(run, "mnist", one)) for one in (method, "adamw")) < FEWEST_SEEDS:
+        return Evidence(Verdict.NOT_RUN, "Too few trainings are recorded.", f"{COMMAND}, {FEWEST_SEEDS} seeds.")
+    ours, theirs = (values(run, "mnist", one, "cpu_seconds") for one in (method, "adamw"))
+    ratio = student(ours / np.median(theirs))
+    return Evidence(
+        below(ratio, COST), f"{NAMES[method]}, processor time of the training × AdamW, 95 %: {ratio}.", _more(run)
+    )
+
+
+CLAIMS = (
+    Claim(
+        "vision-nll",
+        "Aim of vision",
+        "One network by the best variational optimizer has a lower NLL than tuned AdamW, MC-Dropout and last-layer Laplace, on "
+        "Fashion-MNIST and MNIST.",
+        _lower_than_baselines("nll", 1.0),
+    ),
+    Claim(
+        "vision-ece", "Aim of vision", "It has a lower calibration error than these.", _lower_than_baselines("ece", 1.0)
+    ),
+    Claim(
+        "vision-foreign",
+        "Aim of vision",
+        f"Its entropy tells foreign images with an AUROC that is {AUROC_GAIN:g} above AdamW’s, on both sets.",
+        _foreign,
+    ),
+    Claim(
+        "vision-public",
+        "Aim of vision",
+        f"Its NLL on Fashion-MNIST is below the public refined VI’s, {REFINED_VI:g}.",
+        _public,
+    ),
+    Claim("vision-cost", "Aim of vision", f"Its training takes at most {COST:g} × AdamW’s.", _cost),
+    Claim(
+        "vision-correction",
+        "Aim of vision",
+        "Vadam with Theorem 1’s correction and a data weight has a lower NLL than the paper’s Vadam.",
+        _correction,
+    ),
+    Claim(
+        "vision-mixture",
+        "Aim of vision",
+        "A mixture of 5 posteriors has an NLL no worse than a deep ensemble of 5, by 0.01 at most.",
+        _mixture,
+    ),
+)

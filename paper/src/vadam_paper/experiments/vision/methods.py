@@ -1,0 +1,158 @@
+"""The methods: how each trains a network, and the settings that it tries."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import nn
+
+from vadam import optim
+from vadam_paper.experiments.vision.config import FIRST, Config
+
+Settings = dict[str, float]
+Range = tuple[float, float]
+
+RATE: Range = (3e-4, 1e-2)
+DECAY: Range = (1e-3, 1.0)
+PRIOR: Range = (1.0, 100.0)
+WEIGHT: Range = (1.0, 30.0)
+SGD_RATE: Range = (0.01, 0.3)
+SGD_DECAY: Range = (1e-5, 1e-3)
+SPACES: dict[str, dict[str, Range]] = {
+    "adamw": {"lr": RATE, "weight_decay": DECAY},
+    "vadam": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "vadam-paper": {"lr": RATE, "prior_precision": PRIOR},
+    "vadam-ggn": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "ivon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "evon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "vogn": {"lr": (3e-4, 3e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "mc-dropout": {"lr": RATE, "weight_decay": DECAY, "rate": (0.05, 0.5)},
+    "laplace": {"prior_precision": (1.0, 1e4)},
+    "sgd": {"lr": SGD_RATE, "weight_decay": SGD_DECAY},
+    "swag": {"lr": SGD_RATE, "weight_decay": SGD_DECAY, "constant": (0.03, 0.3)},
+}
+"""Ranges of the settings, all on a logarithmic scale. ``constant`` is SWAG's last rate as a fraction of the first."""
+
+SETTINGS_FROM = {"adamw-scaled": "adamw", "laplace": "adamw", "deep-ensemble": "adamw", "ivon-opt": "ivon"}
+"""Methods that take the trained networks or the settings of another one."""
+VARIATIONAL = ("vadam", "ivon", "vadam-ggn", "evon", "vogn", "vadam-paper")
+"""Methods among which the mixture takes the best, by its validation loss."""
+OF_THE_LIBRARY = {"vadam-ggn": "VadamGGN", "evon": "EVON"}
+"""Methods that run only with a version of vadam that has their optimizer."""
+
+BASES = (2, 3, 5)
+"""Bases of the Halton sequence."""
+BETAS = (0.9, 0.998)
+START = 0.1
+"""Start of s for Vadam and VOGN: after ten epochs 0.04 % of it is left."""
+HESS_INIT = 0.5
+IVON_BETAS = (0.9, 0.9995)
+
+
+def available(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods that this version of the library has."""
+    return tuple(m for m in methods if m not in OF_THE_LIBRARY or hasattr(optim, OF_THE_LIBRARY[m]))
+
+
+def tuned(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods with settings of their own that need a training each."""
+    return tuple(m for m in available(methods) if m in SPACES and m != "laplace")
+
+
+def order(methods: tuple[str, ...]) -> list[tuple[str, ...]]:
+    """Return the methods in two groups: those that run first, and the others."""
+    found = available(methods)
+    groups = [tuple(m for m in found if (m in FIRST) is first) for first in (True, False)]
+    return [group for group in groups if group]
+
+
+def settings(method: str, trial: int) -> Settings:
+    """Return the settings of a trial: a point of the Halton sequence in the method's ranges, two digits each."""
+    return {
+        name: float(f"{low * (high / low) ** _radical_inverse(trial + 1, base):.2g}")
+        for base, (name, (low, high)) in zip(BASES, SPACES[method].items(), strict=False)
+    }
+
+
+def _radical_inverse(number: int, base: int) -> float:
+    """Return the number in (0, 1) whose digits are those of a whole number, mirrored at the point."""
+    found, place = 0.0, 1 / base
+    while number:
+        number, digit = divmod(number, base)
+        found, place = found + digit * place, place / base
+    return found
+
+
+class Setup(NamedTuple):
+    """What an optimizer is made from."""
+
+    model: nn.Module
+    settings: Settings
+    N: int
+    batch_size: int
+    noise: torch.Generator
+
+    def of_data(self, start: float | None = None) -> dict[str, Any]:
+        """Return the arguments that the variational optimizers share; ``start`` is the initial curvature."""
+        lam, weight = self.settings["prior_precision"], self.settings.get("data_weight", 1.0)
+        found = {"num_data": self.N, "prior_precision": lam, "data_weight": weight, "generator": self.noise}
+        return found if start is None else {**found, "init_precision": self.N * weight * start + lam}
+
+
+def _adamw(given: Setup) -> torch.optim.Optimizer:
+    decay = given.settings["weight_decay"]
+    return torch.optim.AdamW(given.model.parameters(), given.settings["lr"], weight_decay=decay, fused=True)
+
+
+def _sgd(given: Setup) -> torch.optim.Optimizer:
+    decay = given.settings["weight_decay"]
+    return torch.optim.SGD(given.model.parameters(), given.settings["lr"], 0.9, weight_decay=decay, fused=True)
+
+
+def _vadam(given: Setup) -> torch.optim.Optimizer:
+    return _vadam_of(given, batch_size=given.batch_size)
+
+
+def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
+    return optim.Vadam(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START), **more)
+
+
+def _vadam_ggn(given: Setup) -> torch.optim.Optimizer:
+    kind: Any = optim.VadamGGN  # type: ignore[attr-defined]
+    made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
+    return made
+
+
+def _vogn(given: Setup) -> torch.optim.Optimizer:
+    how: dict[str, Any] = {"beta": 0.998, "momentum": 0.9, "damping": 1e-3}
+    return optim.VOGN(given.model.parameters(), given.settings["lr"], **how, **given.of_data(START))
+
+
+def _ivon(given: Setup) -> torch.optim.Optimizer:
+    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
+    return optim.IVON(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
+
+
+def _evon(given: Setup) -> torch.optim.Optimizer:
+    kind: Any = optim.EVON  # type: ignore[attr-defined]
+    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
+    made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
+    return made
+
+
+MAKE: dict[str, Callable[[Setup], torch.optim.Optimizer]] = {
+    "adamw": _adamw,
+    "mc-dropout": _adamw,
+    "sgd": _sgd,
+    "swag": _sgd,
+    "vadam": _vadam,
+    "vadam-paper": _vadam_of,
+    "vadam-ggn": _vadam_ggn,
+    "vogn": _vogn,
+    "ivon": _ivon,
+    "evon": _evon,
+}
+
+
+def steps_an_epoch(config: Config) -> int:
+    return -(-config.train_images // config.batch_size)
