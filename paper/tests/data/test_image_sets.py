@@ -17,7 +17,7 @@ def idx_bytes(array: np.ndarray) -> bytes:
 
 @pytest.fixture
 def small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A set of four training and two test images in a data folder."""
+    """Write a set of four training and two test images in a data folder."""
     rng = np.random.default_rng(0)
     contents = {
         "train-images-idx3": idx_bytes(rng.integers(256, size=(4, 3, 5))),
