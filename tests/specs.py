@@ -319,6 +319,6 @@ def same(a: list[Tensor], b: list[Tensor]) -> bool:
 
 
 def snapshot(opt: torch.optim.Optimizer) -> list[Tensor]:
-    """All state tensors, in order."""
+    """Return all state tensors, in order."""
     params = [p for group in opt.param_groups for p in group["params"]]
     return [torch.as_tensor(opt.state[p][k]).clone() for p in params if p in opt.state for k in sorted(opt.state[p])]

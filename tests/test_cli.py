@@ -112,7 +112,7 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
 
 @pytest.fixture(scope="module")
 def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Prices that depend on numbers and on a word."""
+    """Write a table of prices that depend on numbers and on a category."""
     folder, random = tmp_path_factory.mktemp("houses"), np.random.default_rng(0)
     table = pd.DataFrame(
         {"area": random.uniform(20, 200, 150), "city": random.choice(["Lagos", "Paris", "Tokyo"], 150)}

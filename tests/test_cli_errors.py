@@ -25,7 +25,7 @@ def call(*arguments: object) -> Result:
 
 
 def refused(*arguments: object) -> str:
-    """Call the command twice, for people and for machines; return what it says."""
+    """Call the command twice, as text and as JSON; return its message."""
     for_people, for_machines = call(*arguments), call(*arguments, "--json")
     assert for_people.exit_code == for_machines.exit_code == 1, (for_people.output, for_people.exception)
     assert isinstance(for_people.exception, SystemExit)
@@ -45,7 +45,7 @@ def table(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail where the work begins although its result cannot be written."""
+    """Fail if the computation begins although its result cannot be written."""
 
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")

@@ -53,7 +53,7 @@ def test_another_width_with_the_same_cache(tmp_path: Path) -> None:
 
 
 def test_where_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One warning with the reason, then the function as it is."""
+    """There is one warning with the reason, then the original function runs."""
     calls = []
 
     def broken(x: torch.Tensor) -> torch.Tensor:

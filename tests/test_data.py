@@ -1,4 +1,4 @@
-"""The sets of the demo; that they equal the published ones is tested with the paper's loaders."""
+"""The data sets of the demo; the paper's tests compare them with the published ones."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Outputs at many draws: vmap against the loop, the same draws for all inputs, and a model left as it was."""
+"""Outputs at many draws: vmap against the loop, the same draws for all inputs, and the model is left unchanged."""
 
 import copy
 
@@ -17,7 +17,7 @@ S = 20
 
 
 class Tied(nn.Module):
-    """Two names for one weight."""
+    """A module with two names for one weight."""
 
     def __init__(self):
         super().__init__()
@@ -40,7 +40,7 @@ class Recurrent(nn.Module):
 
 
 class Branching(nn.Module):
-    """Looks at its weights to decide what to do."""
+    """A module whose control flow depends on its weights."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ class Branching(nn.Module):
 
 
 class Remembering(nn.Module):
-    """Writes to a buffer and to an attribute in every forward pass, in evaluation mode too."""
+    """A module that writes to a buffer and to an attribute in every forward pass, also in evaluation mode."""
 
     def __init__(self):
         super().__init__()

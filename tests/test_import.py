@@ -28,7 +28,7 @@ OPTIONAL = (
 
 
 def loaded(program: str) -> set[str]:
-    """Names of the modules that a fresh process has imported after the program."""
+    """Return the names of the modules that a new process has imported after the program."""
     shown = "import sys; print(); print(*sys.modules)"
     ended = f"try:\n    exec({program!r})\nexcept SystemExit:\n    pass\n{shown}"
     environment = {name: value for name, value in os.environ.items() if not name.startswith("COV_CORE")}

@@ -122,7 +122,7 @@ def test_a_loaded_posterior_does_not_hang_on_its_file(tmp_path):
 
 
 class Bomb:
-    """Says so when it is unpickled."""
+    """An object that reports when it is unpickled."""
 
     def __reduce__(self):
         return pytest.fail, ("a pickle was executed",)
@@ -208,7 +208,7 @@ SMALL = {
 
 @pytest.mark.parametrize("kind", SMALL)
 def test_no_byte_can_change_unnoticed(kind, tmp_path):
-    """Also in the header, its padding and the checksum itself."""
+    """A changed byte is detected also in the header, its padding and the checksum itself."""
     path = tmp_path / "post"
     save(path, SMALL[kind](), config={"note": '"sha256":"' + "0" * 64 + '"'})
     content = path.read_bytes()

@@ -21,7 +21,7 @@ def generator(seed=0):
 
 
 def linear_problem():
-    """f(x) = wᵀx with w ~ N(μ, Σ): then y ~ N(μᵀx, xᵀΣx + 1/τ) exactly."""
+    """Return f(x) = wᵀx with w ~ N(μ, Σ), for which y ~ N(μᵀx, xᵀΣx + 1/τ) exactly."""
     model = nn.Linear(3, 1, bias=False).double()
     mean = torch.tensor([0.5, -1.0, 2.0], dtype=torch.float64)
     root = torch.tensor([[1.0, 0, 0], [0.6, 0.8, 0], [-0.5, 0.1, 0.4]], dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Prose is checked: every Python block of the README and the docs runs, and so does every example in a docstring."""
+"""Every Python block of the README and the docs runs, and so does every example in a docstring."""
 
 import doctest
 import importlib
@@ -40,7 +40,7 @@ def test_docstring_examples(name: str) -> None:
 
 
 def test_the_readme_shows_what_it_says() -> None:
-    """Far from the data the network knows less: the first thing that a reader will try."""
+    """Far from the data the epistemic uncertainty is larger, as the README says."""
     text = (ROOT / "README.md").read_text()
     block = next(b for b in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "far from them" in b)
     space: dict = {}

@@ -16,7 +16,7 @@ FILES = sorted(SOURCE.rglob("*.py"))
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Dotted names of what a file imports, also inside functions and for types alone."""
+    """Return the dotted names of a file's imports, also inside functions and for types alone."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

@@ -14,7 +14,7 @@ from vadam_paper.experiments import runner
 
 @pytest.fixture(autouse=True)
 def _no_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail where the work begins although its result cannot be written."""
+    """Fail if the computation begins although its result cannot be written."""
 
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")
@@ -32,7 +32,7 @@ COMMANDS = {
 
 
 def refused(command: str, tmp: Path, out: Path) -> str:
-    """Call the command with an output that cannot be; return what it says."""
+    """Call the command with an invalid output path; return its message."""
     arguments = [part.format(tmp=tmp, out=out) for part in COMMANDS[command]]
     result = CliRunner().invoke(app, [*arguments, "--json"])
     assert result.exit_code == 1, (result.output, result.exception)

@@ -14,7 +14,7 @@ def _one_thread():
 
 @pytest.fixture
 def regression():
-    """40 rows, three features, float64."""
+    """Return 40 rows with three features in float64."""
     generator = torch.Generator().manual_seed(0)
     X = torch.randn(40, 3, generator=generator, dtype=torch.float64)
     return X, torch.sin(X[:, 0]) + 0.1 * torch.randn(40, generator=generator, dtype=torch.float64)

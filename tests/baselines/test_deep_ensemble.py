@@ -19,7 +19,7 @@ def test_outputs_are_those_of_the_members(mlp, regression):
 
 
 def test_members_keep_their_own_buffers(regression):
-    """Batch statistics belong to a member, so weights alone would not do."""
+    """Batch statistics belong to a member, so the weights alone are not enough."""
     X, y = regression
     ensemble = DeepEnsemble(members=2).fit(
         lambda: nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1)).double(),

@@ -59,7 +59,7 @@ def test_network_with_three_classes(regression, monkeypatch, at_once):
 
 
 def test_outputs_without_an_axis(regression):
-    """A model that returns [B] for targets [B]."""
+    """A model may return [B] for targets [B]."""
     X, y = regression
     model = nn.Sequential(nn.Linear(3, 1, bias=False), nn.Flatten(0)).double()
     found = DiagonalLaplace(2.0).fit(model, X, y, Gaussian(5.0), epochs=0).posterior

@@ -1,4 +1,4 @@
-"""Interrupted at random moments, once or twice, a step is taken as a whole or not at all, and the mean comes back.
+"""A step that is interrupted at random moments, once or twice, is taken entirely or not at all; the mean is restored.
 
 Arguments: backend, seconds for each way of use. Prints a line for each way.
 """

@@ -1,4 +1,4 @@
-"""Defects that a hostile test found, one test or more for each: wrong numbers, lost means, crashes."""
+"""Regression tests for defects: wrong numbers, lost means, crashes."""
 
 import contextlib
 import gc
@@ -84,7 +84,7 @@ def test_reparameterised_von_on_a_network_keeps_its_precision_positive(backend: 
 )
 @pytest.mark.parametrize("name", ["Vadam", "Vprop", "VOGN", "VON"])
 def test_a_gradient_of_zero_without_a_prior_moves_nothing(name: str, options: dict[str, float], backend: str) -> None:
-    """Rows of an embedding that are not used, units of a ReLU network that are not active."""
+    """Unused rows of an embedding and inactive units of a ReLU network have zero gradients."""
     table = nn.Embedding(6, 3)
     spec = BY_NAME[name]
     opt = spec.make_for(table, **{**spec.kwargs, **options, "backend": backend})
@@ -283,7 +283,7 @@ def _left_in_the_middle(spec: Spec, backend: str, forwards: int) -> tuple[Proble
 @pytest.mark.parametrize("forwards", [1, 2])
 @pytest.mark.parametrize("spec", LOOPS, ids=str)
 def test_a_dropped_optimizer_gives_the_mean_back(spec: Spec, forwards: int, backend: str) -> None:
-    """At once: nothing waits for a garbage collection."""
+    """The mean is restored at once, without a garbage collection."""
     _left_in_the_middle(
         spec, backend, forwards
     )  # the first step of a process imports modules, whose frames hold the optimizer
@@ -491,7 +491,7 @@ def test_half_precision_von_keeps_a_finite_mean(curvature: str, backend: str) ->
 
 @BACKENDS
 def test_a_sampled_and_a_deterministic_parameter_overlap(backend: str) -> None:
-    """The draw sees one of them, the update both."""
+    """The draw affects one of them, the update both."""
     memory = torch.zeros(10)
     a, b = nn.Parameter(memory[:6]), nn.Parameter(memory[4:])
     groups = [{"params": [a]}, {"params": [b], "deterministic": True}]

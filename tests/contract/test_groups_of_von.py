@@ -1,4 +1,4 @@
-"""VON with weights that are not sampled: they cost a gradient, not a Hessian."""
+"""VON with deterministic weights: they cost a gradient, not a Hessian."""
 
 import pytest
 import torch

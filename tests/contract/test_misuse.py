@@ -1,4 +1,4 @@
-"""Things that users do, found by trying: each used to lose the mean, a sample, or the scale of an estimate."""
+"""Regression tests for misuse that lost the mean, a sample, or the scale of an estimate."""
 
 import copy
 import gc
@@ -380,7 +380,7 @@ def test_score_closure_without_a_value_leaves_the_batch_out() -> None:
 
 @pytest.mark.parametrize("scales", [(1e25,), (1.0, 1e25), (1e25, 1.0)], ids=str)
 def test_squares_that_overflow_are_refused(scales: tuple[float, ...]) -> None:
-    """Where the examples cancel in the gradient, in whichever sample."""
+    """Squares may overflow where the examples cancel in the gradient, in any sample."""
     model, x = torch.nn.Linear(3, 1, bias=False), torch.tensor([[1.0], [-1.0]]).expand(2, 3)
     opt = vadam.VOGN(model.parameters(), num_data=10, samples=len(scales)).attach(model)
     before, left = model.weight.detach().clone(), iter(scales)

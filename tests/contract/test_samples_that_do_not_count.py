@@ -1,4 +1,4 @@
-"""A draw at which no gradient was taken leaves the step as it would have been without it."""
+"""A draw without a gradient does not affect the step."""
 
 from collections.abc import Callable
 from functools import partial

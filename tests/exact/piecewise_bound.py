@@ -114,12 +114,12 @@ def mean_field(X: Array, y: Array, prior_precision: float | Array, *, pieces: in
 
 
 def _remainder(z: np.ndarray) -> np.ndarray:
-    """ζ(z) − z."""
+    """Return ζ(z) − z."""
     return np.log1p(np.exp(-z))
 
 
 def _knots(intervals: int) -> np.ndarray:
-    """0 = t₀ < ... < t such that the best quadratic above ζ has the same error δ in each interval, and ζ(t) − t = δ."""
+    """Return knots 0 = t₀ < ... < t for which the best quadratic above ζ has the same error δ in each interval."""
     knots = np.linspace(0, 5, intervals + 1)
     for _ in range(100):
         deltas = np.array([2 * _minimax_quadratic(lower, upper)[1] for lower, upper in pairwise(knots)])
@@ -133,7 +133,7 @@ def _knots(intervals: int) -> np.ndarray:
 
 
 def _minimax_quadratic(lower: float, upper: float) -> tuple[np.ndarray, float]:
-    """Coefficients (1, z, z²) of the best quadratic approximation of ζ(z) − z, and its largest error (Remez).
+    """Return the coefficients (1, z, z²) of the best quadratic approximation of ζ(z) − z, and its error (Remez).
 
     For z > 0 the derivative is concave, so the error alternates at both ends and at two points between, where a line
     meets the derivative: Newton's method, started at the ends, goes to them without overshooting.

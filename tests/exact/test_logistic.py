@@ -19,7 +19,7 @@ def problem(seed, N, D, scale=1.0):
 
 
 def expected_nll_by_trapezoids(margins, stddevs):
-    """Σᵢ E log(1 + e^−z), z ~ N(marginᵢ, stddevᵢ²): a dense grid is exact to rounding for an analytic function."""
+    """Return Σᵢ E log(1 + e^−z), z ~ N(marginᵢ, stddevᵢ²), on a dense grid, which is exact to rounding here."""
     u = torch.linspace(-12, 12, 401, dtype=torch.float64)
     weights = torch.exp(-(u**2) / 2) / torch.exp(-(u**2) / 2).sum()
     z = margins[:, None] + stddevs[:, None] * u
@@ -27,7 +27,7 @@ def expected_nll_by_trapezoids(margins, stddevs):
 
 
 def minimised(negative_elbo, start):
-    """scipy: L-BFGS first, then Powell's hybrid method on the gradient, which torch's autograd supplies."""
+    """Minimise by scipy: L-BFGS first, then Powell's hybrid method on the gradient from torch's autograd."""
 
     def value_and_gradient(theta):
         theta = torch.tensor(theta, requires_grad=True)
@@ -113,7 +113,7 @@ def test_elbos_are_ordered_below_the_evidence():
 
 
 def test_elbo_of_any_gaussian():
-    """Against scipy's adaptive quadrature and torch's KL divergence."""
+    """The ELBO equals scipy's adaptive quadrature with torch's KL divergence."""
     X, y, lam = problem(7, 6, 3)
     m, L = np.array([0.3, -2.0, 1.0]), np.array([[3.0, 0, 0], [1, 0.5, 0], [-1, 0.2, 2]])
     for V in (np.diag(L) ** 2, L @ L.T):

@@ -121,7 +121,7 @@ def test_a_real_overflow_is_skipped(spec: Spec, way: str) -> None:
 @covers("autocast", "float16 with GradScaler: unscale, clip, accumulate", refuses=True)
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.ways == ("closure",)], ids=str)
 def test_a_scaler_takes_no_closure(spec: Spec) -> None:
-    """Torch's own refusal; without a closure these optimizers say that they need one."""
+    """torch refuses a closure; without one these optimizers say that they need it."""
     problem = Mixed(spec, "closure", torch.float16)
     scaler = torch.amp.GradScaler("cpu")
     scaler.scale(problem.loss()).backward()
@@ -132,7 +132,7 @@ def test_a_scaler_takes_no_closure(spec: Spec) -> None:
 
 
 def test_weights_in_half_precision_train_under_autocast() -> None:
-    """Not advised, but not an error: the state is kept in float32."""
+    """Half-precision weights are not recommended but work: the state is kept in float32."""
     problem = Problem(torch.bfloat16)
     opt = vadam.Vadam(problem.model.parameters(), lr=0.05, num_data=40, init_precision=100.0).attach(problem.model)
     with torch.no_grad():

@@ -35,7 +35,7 @@ def test_every_ask_names_tests_or_examples_that_exist() -> None:
 
 @pytest.mark.slow
 def test_the_table_is_that_of_the_tests() -> None:
-    """Every cell has its test, every test its cell; that they pass is for the tests themselves to say."""
+    """Every cell has its test and every test its cell."""
     pytest.importorskip("lightning", reason="without Lightning its tests are not collected")
     pytest.importorskip("stable_baselines3", reason="without Stable-Baselines3 its tests are not collected")
     command = [sys.executable, str(ROOT / "tests" / "matrix.py"), "--show"]

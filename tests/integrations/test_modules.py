@@ -215,7 +215,7 @@ class Halved(nn.Module):
 
 
 class Direction(nn.Module):
-    """Rows of length one."""
+    """A parametrization with rows of length one."""
 
     def forward(self, w: Tensor) -> Tensor:
         return w / w.norm(dim=1, keepdim=True)
@@ -314,7 +314,7 @@ def test_tied(spec: Spec, way: str) -> None:
 
 
 def per_example_squares(spec: Spec, way: str) -> Tensor:
-    """s after two steps from gradients of one example at a time, at the samples that the optimizer drew."""
+    """Return s after two steps from gradients of one example at a time, at the samples that the optimizer drew."""
     seen: list[Tensor] = []
 
     class Watching(Tied):

@@ -1,4 +1,4 @@
-"""``ParameterNoiseDDPG`` as a citizen of Stable-Baselines3: its checks, callbacks, saving, several environments, quiet."""
+"""``ParameterNoiseDDPG`` within Stable-Baselines3: its checks, callbacks, saving, several environments, warnings."""
 
 import os
 import subprocess
@@ -198,7 +198,7 @@ def test_saved_loaded_and_continued(tmp_path: Path) -> None:
 
 
 def test_a_seed_is_that_of_the_samples_too() -> None:
-    """Whatever was drawn before it."""
+    """A seed also fixes the weight samples, whatever was drawn before it."""
     arguments = {"sampling_precision": 1.0}
     fresh, older = small("Pendulum-v1", vadam.Vadam, arguments), small("Pendulum-v1", vadam.Vadam, arguments)
     older.learn(30)

@@ -68,13 +68,13 @@ def copies(module: torch.nn.Module) -> list[Tensor]:
 
 
 def network(weights: list[Tensor], x: Tensor) -> Tensor:
-    """x → relu → relu → linear, by hand."""
+    """Compute x → relu → relu → linear by hand."""
     w1, b1, w2, b2, w3, b3 = weights
     return (((x @ w1.T + b1).relu() @ w2.T + b2).relu()) @ w3.T + b3
 
 
 def by_hand(batch, mu, omega, mu_target, omega_target, theta):
-    """Lines 5 to 7: the new ω (by torch's own Adam), and the policy gradient at the weights that acted."""
+    """Compute lines 5 to 7: the new ω by torch's Adam, and the policy gradient at the weights that acted."""
     s, a, r = batch.observations.double(), batch.actions.double(), batch.rewards.double()
     s_next, goes_on = batch.next_observations.double(), 1 - batch.dones.double()
     a_next = network(mu_target, s_next).tanh()
@@ -201,7 +201,7 @@ def test_an_episode_at_whose_end_a_callback_stops_has_ended() -> None:
 
 
 def test_a_seed_is_that_of_the_noise_from_then_on() -> None:
-    """Also in the middle of an episode that keeps its noise."""
+    """A seed fixes the noise also in the middle of an episode that keeps its noise."""
     model = model_in_float64(sample_every="episode", learning_starts=10**6)
     watched = Watched(model)
     model.learn(10)

@@ -189,7 +189,7 @@ def test_hugging_face_gradient_checkpointing(spec: Spec, tmp_path: Path) -> None
 @covers("Hugging Face Trainer", "gradient checkpointing of a transformer with tied weights", refuses=True)
 @pytest.mark.parametrize("spec", [s for s in SPECS if s.needs_attach], ids=str)
 def test_gpt2_looks_up_its_positions_once_for_all_examples(spec: Spec) -> None:
-    """So there is no gradient of one example; VOGN says which layer and what to do."""
+    """GPT-2's positions have no gradient per example; VOGN names the layer and the fix."""
     transformers = pytest.importorskip("transformers", reason='transformers is not installed: pip install "vadam[hf]"')
     model = transformers.GPT2LMHeadModel(small_gpt(transformers))
     opt = spec.make_for(model)

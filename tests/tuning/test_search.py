@@ -1,4 +1,4 @@
-"""Searches in lock step: what they find, that they can be stopped, that one does not disturb the other."""
+"""Searches in lock step: their results, resuming, and independence of each other."""
 
 import importlib
 import json

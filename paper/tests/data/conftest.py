@@ -18,7 +18,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def published():
-    """Path of a file in the folder of published data; skips where it is absent."""
+    """Return the path of a file in the folder of published data; skip if it is absent."""
 
     def path(name: str) -> Path:
         if not DATA_FOLDER:

@@ -1,4 +1,4 @@
-"""Downloads against a local HTTP server that can cut, refuse, lie and dawdle."""
+"""Downloads against a local HTTP server that can cut connections, refuse, send wrong content and stall."""
 
 import dataclasses
 import hashlib

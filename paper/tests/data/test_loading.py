@@ -1,4 +1,4 @@
-"""Where a set is looked for, in which order, and what is said when it is nowhere or not the right one."""
+"""The search order for a data set, and the errors for a missing or wrong one."""
 
 import dataclasses
 import hashlib

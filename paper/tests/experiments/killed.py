@@ -1,4 +1,4 @@
-"""Run an experiment in a child process that is killed at random moments, again and again, until it is through.
+"""Run an experiment in a child process that is killed at random moments, repeatedly, until it is complete.
 
 Called as a program: ``killed.py OUT KILLS SEED``. The child is forked from a process that has imported everything, so a new
 attempt costs nothing, and kills fall into the work, the checkpoints and the writing of rows alike. The moments are drawn

@@ -1,4 +1,4 @@
-"""A trial of reinforcement learning that goes on from its checkpoint beside the one that was never stopped."""
+"""Compare a trial of reinforcement learning that resumes from its checkpoint with an uninterrupted one."""
 
 import json
 from dataclasses import replace

@@ -36,7 +36,7 @@ needs_text = pytest.mark.skipif(not available("war-and-peace"), reason="War and 
 
 @needs_text
 def test_the_novel_is_cut_by_position() -> None:
-    """3,258,227 characters, 84 different ones; the parts put together again are the text."""
+    """The text has 3,258,227 characters, 84 different ones, and the parts joined together are the text."""
     from vadam_paper.data import load
     from vadam_paper.experiments.char_lm.text import war_and_peace
 
@@ -170,7 +170,7 @@ def test_presets_are_the_announced_ones() -> None:
 
 @pytest.mark.parametrize("method", [*PAPER, *OURS])
 def test_a_run_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
-    """Weights, optimizer and curve, bit for bit; the loss falls."""
+    """Weights, optimizer and curve are equal bit for bit, and the loss falls."""
     whole = Trial(CONFIG, METHODS[method], 0, TEXT)
     whole.advance()
     tensors = {name: value.clone() for name, value in whole.tensors().items()}
@@ -302,14 +302,14 @@ def test_the_other_reading_of_f_is_the_total_loss() -> None:
 
 
 def test_runs_are_paired_by_their_seed() -> None:
-    """SGD lacks seed 0: by position its seed 1 would stand against VadaGrad's seed 0."""
+    """SGD lacks seed 0: pairing by position would compare its seed 1 with VadaGrad's seed 0."""
     sgd = {f"sgd-{seed}-3": record(t) for seed, t in ((1, 1.2), (2, 1.4))}
     vadagrad = {f"vadagrad-{seed}-3": record(t) for seed, t in ((0, 1.6), (1, 1.2), (2, 1.4))}
     assert verdicts(of_cells(sgd | vadagrad))["lm-sgd"] == Verdict.SUPPORTED
 
 
 def test_runs_are_compared_after_the_same_epochs() -> None:
-    """SGD goes on for two epochs, in which it becomes better by 0.3."""
+    """SGD trains for two more epochs, in which it improves by 0.3; they must not count."""
     first, longer = record(1.2), record(1.2)
     for cell, epochs in ((first, 41), (longer, 43)):
         cell["epochs"] = epochs

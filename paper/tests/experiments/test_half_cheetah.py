@@ -103,7 +103,7 @@ def test_methods_of_a_trial_share_their_start_and_trials_do_not() -> None:
 
 @pytest.mark.parametrize("protocol", ["authors", "text"])
 def test_a_trial_is_that_of_its_protocol(protocol: str) -> None:
-    """Program and text differ in the gradient's scale, the end of the time, and the first weights."""
+    """Program and text differ in the gradient's scale, the end of an episode by time, and the initial weights."""
     config = replace(EXPERIMENT.config("paper", protocol), block=40, stretches=(40,), episode_steps=20, test_episodes=2)
     one = Trial(config, table_3(config)["sgd-plain"], 0)
     model, authors = one.model, protocol == "authors"
@@ -338,7 +338,7 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
 
 
 def test_the_page_has_the_recorded_numbers() -> None:
-    """docs/reinforcement-learning.md against the rows and the shipped runs."""
+    """The numbers of docs/reinforcement-learning.md are those of the rows and of the shipped runs."""
     root = Path(__file__).parents[2]
     page = " ".join((root.parent / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
     results = read_results(root / "results", EXPERIMENT)

@@ -1,4 +1,4 @@
-"""Image classifiers: the split, foreign inputs, BatchNorm as documented, one budget, stopped and resumed cells, claims."""
+"""Image classifiers: the split, out-of-distribution inputs, BatchNorm, one budget, resumed cells, claims."""
 
 import math
 from dataclasses import replace
@@ -42,7 +42,7 @@ def digits() -> task.Task:
 
 
 def in_common(a: torch.Tensor, b: torch.Tensor) -> int:
-    """Images of ``a`` that are in ``b`` too, however either is standardised; the 1,797 digits are all different."""
+    """Return the images of ``a`` that are also in ``b``, however either is standardised; all 1,797 digits differ."""
     a, b = ((X.flatten(1) - X.flatten(1).mean(1, keepdim=True)) / X.flatten(1).std(1, keepdim=True) for X in (a, b))
     return int((torch.cdist(a, b).min(1).values < 0.01).sum())
 
@@ -220,7 +220,7 @@ def write_cifar(folder: Path) -> np.ndarray:
 
 
 def test_cifar_10_from_its_own_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Told by its files, whatever the folder is called; its test images stay test images."""
+    """CIFAR-10 is recognised by its files, whatever the folder's name; its test images stay test images."""
     folder = tmp_path / "pictures"
     records = write_cifar(folder)
     found, tests = task.named(str(folder))
@@ -369,7 +369,7 @@ def test_every_method_predicts_and_is_scored(method: str, norm: str, digits: tas
 def test_members_of_an_ensemble_share_the_budget(
     method: str, epochs: int, digits: task.Task, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The images that each network sees, one by one."""
+    """Count the images that each network sees."""
     seen: list[int] = []
     nll = Categorical.nll
     monkeypatch.setattr(Categorical, "nll", lambda self, output, y: (seen.append(len(y)), nll(self, output, y))[1])
@@ -394,7 +394,7 @@ def test_every_method_has_as_many_settings_to_choose_from() -> None:
 def test_a_cell_goes_on_from_its_checkpoint_as_if_never_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped after one of two seeds; the chosen settings are those with the larger score."""
+    """The cell is stopped after one of two seeds; the chosen settings are those with the larger score."""
     monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     config = replace(SMOKE, trials=2, epochs=2)
     whole = run.run_cell(config, "batch-vadam", CellContext(config, "batch-vadam", tmp_path / "whole"))
@@ -419,7 +419,7 @@ def test_a_cell_goes_on_from_its_checkpoint_as_if_never_stopped(
 
 
 def recorded(gap: float | None) -> Results:
-    """Three seeds, with App. M's methods where there is a gap between them."""
+    """Return three seeds, with App. M's methods where there is a gap between them."""
     methods = (("adam", 0.7),) if gap is None else (("adagrad", 0.7), ("vadagrad", 0.7 + gap))
     cells = {f"group-{method}": {"seeds": [{"accuracy": a + k / 1000} for k in range(3)]} for method, a in methods}
     config = {"images": "pictures", "seeds": 3, "epochs": 50}

@@ -26,6 +26,6 @@ def test_student() -> None:
 
 
 def test_more_often() -> None:
-    """5 of 5 against 0 of 5: one way of 252 to deal out five."""
+    """For 5 of 5 against 0 of 5 the p-value is 1/252: one of 252 ways to choose five."""
     assert fisher_p_value([True] * 5, [False] * 5) == pytest.approx(1 / 252)
     assert fisher_p_value([True] * 3 + [False] * 2, [True] * 2 + [False] * 3) > 0.3

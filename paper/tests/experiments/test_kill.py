@@ -1,4 +1,4 @@
-"""kill -9 at any moment, then resume: the final table is that of a run that was never killed."""
+"""After kill -9 at any moment and a resume, the final table is that of an uninterrupted run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The landscape of App. L, and the ways down."""
+"""The landscape of App. L, and the ways to descend."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The mountain car: trials that keep their noise for an episode go on as if never stopped; what the ledger may say."""
+"""The mountain car: trials that keep their noise for an episode resume exactly; verdicts of the ledger."""
 
 import re
 from dataclasses import replace
@@ -51,7 +51,7 @@ def verdict(**arrivals: list[int]) -> Verdict:
 
 
 def test_the_page_has_the_recorded_numbers() -> None:
-    """docs/reinforcement-learning.md, and the README's last deviation, against the rows."""
+    """The numbers of docs/reinforcement-learning.md and of the README are those of the rows."""
     root = Path(__file__).parents[2]
     results = read_results(root / "results", EXPERIMENT)
     if "text" not in results:

@@ -120,7 +120,7 @@ def test_the_tables_of_image_classifiers_in_the_docs_are_the_recorded_ones() -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adam", "vadam"])
 def test_a_recorded_seed_of_image_classifiers_trained_again_scores_alike(method: str) -> None:
-    """One seed, trained anew, scores within four standard deviations over the recorded seeds of what is recorded.
+    """One seed, trained again, scores within four standard deviations over the recorded seeds.
 
     The numbers themselves do not come out again: MKL and oneDNN choose their kernels by the processor, sums are rounded otherwise, and
     700 steps make of it another network, with plain Adam too. Vadam's noise has changed since the recording (see its commit).
@@ -143,7 +143,7 @@ ROWS = sorted(ROOT.glob("*/*/rows.jsonl"))
 
 @pytest.mark.parametrize("path", ROWS, ids=lambda path: f"{path.parents[1].name}-{path.parent.name}")
 def test_every_row_names_a_commit(path: Path) -> None:
-    """The commit of the code that made it; older rows, the commit with which they landed. Each is in the history."""
+    """A row names the commit of the code that made it, or the commit with which it landed; each is in the history."""
     commits = {row.get("commit") or row.get("landed") for row in rows_of(path)}
     assert None not in commits
     assert all(re.fullmatch(r"[0-9a-f]{12}", commit) for commit in commits)

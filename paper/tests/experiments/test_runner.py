@@ -1,4 +1,4 @@
-"""Running: finished cells are skipped, a stopped run goes on, two processes find what one finds."""
+"""The runner skips finished cells, resumes a stopped run, and gives the same results with two processes."""
 
 import json
 from dataclasses import replace

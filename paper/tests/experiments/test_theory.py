@@ -1,4 +1,4 @@
-"""The numerical checks of the theory: they hold, and they would notice if it did not."""
+"""The numerical checks of the theory hold, and fail if the theory is changed."""
 
 from dataclasses import replace
 from math import comb

@@ -46,7 +46,7 @@ def rows(out: Path, config: Config = SMALL) -> dict[str, dict]:
 
 @contextmanager
 def files_up_to(size: int) -> Iterator[None]:
-    """No file can grow beyond: a write is cut short, and the next one refused."""
+    """Limit the size of files: a write is cut short, and the next one fails."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
@@ -275,7 +275,7 @@ def recorded(cells: dict[str, dict]) -> Recorded:
 
 
 def made_up(sets: tuple[str, ...], gain: dict[str, float | dict[str, float]]) -> Results:
-    """Every method at its gain over BBVI, on all sets or set by set, with a little noise; RMSE is better where it is smaller."""
+    """Return results in which every method has its gain over BBVI, with a little noise; a smaller RMSE is better."""
     rng = np.random.default_rng(0)
     cells = {}
     for method in comparison.NAMES:

@@ -62,7 +62,7 @@ def cluster(tmp_path: Path):
 
 
 def kill_at_work(address: str, victim: subprocess.Popen[str]) -> None:
-    """Kills the worker as soon as it has a piece in hand."""
+    """Kill the worker as soon as it has a task."""
     with Client(address, timeout=SECONDS_TO_START, set_as_default=False) as client:
         mine = next(worker for worker, pid in client.run(os.getpid).items() if pid == victim.pid)
         while not client.processing()[mine]:
@@ -105,7 +105,7 @@ def test_wrong_clusters(name: str, backend: str, scheduler: str | None, message:
 
 
 class Cluster:
-    """Stands in for Dask's client."""
+    """A stub of Dask's client."""
 
     def __init__(self, **threads: int) -> None:
         self.threads = threads

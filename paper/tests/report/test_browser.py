@@ -86,7 +86,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _as_if_paper(folder: Path, experiment: Experiment) -> None:
-    """Relabels a smoke run: the browser only needs something that is judged."""
+    """Relabel a smoke run as a paper run: the browser only needs judged claims."""
     config = experiment.config("paper", "text")
     manifest = json.loads((folder / "smoke-text" / "manifest.json").read_text())
     old = manifest["config_hash"]

@@ -17,7 +17,7 @@ VOID = {"meta", "link", "input", "br", "img", "hr"}
 
 
 class Reader(HTMLParser):
-    """Collects what the tests ask for, and fails where tags do not match."""
+    """Collect what the tests ask for, and fail if tags do not match."""
 
     def __init__(self) -> None:
         super().__init__()

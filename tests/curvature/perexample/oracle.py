@@ -21,7 +21,10 @@ def squares(model, x, y, **options):
 
 
 def on_one_graph(model, x, y):
-    """mean_i (∇f_i)² by differentiating each example's loss on the graph of the whole minibatch: dropout masks are the minibatch's."""
+    """Return mean_i (∇f_i)² by differentiating each example's loss on the graph of the whole minibatch.
+
+    Dropout masks are those of the minibatch.
+    """
     params = [p for p in model.parameters() if p.requires_grad]
     output = model(x)
     h = {p: torch.zeros_like(p) for p in params}

@@ -469,7 +469,7 @@ def test_what_all_examples_share_is_known_when_it_has_the_size_of_a_minibatch():
 @pytest.mark.parametrize("set_to_none", [True, False])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_minibatch_whose_gradients_were_cleared_is_left_out(model, data, set_to_none, fails):
-    """Cleared by the model, of which the engine is not told; also after a backward pass that failed on its way."""
+    """The model clears its gradients without telling the engine, also after a failed backward pass."""
     x, y = data
     engine = PerExampleSquares(model)
 
@@ -488,7 +488,7 @@ def test_a_minibatch_whose_gradients_were_cleared_is_left_out(model, data, set_t
 
 
 def test_small_and_large_gradients_of_half_precision():
-    """Squares of what float16 can just hold."""
+    """The squares of the smallest and largest float16 gradients are exact."""
     model, x = nn.Linear(3, 1).half(), torch.tensor([[1.0, 2.0, 3.0], [2.0, 1.0, 1.0]]).half()
     for scale in (1e-4, 1e3):
         engine = PerExampleSquares(model)
@@ -551,7 +551,7 @@ def test_recurrent_layers_called_by_keyword_in_any_order():
 
 
 def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, monkeypatch):
-    """One visit to a layer for both; the layers of this model are alone with their parameters."""
+    """The engine visits a layer once for both, if no other layer shares its parameters."""
     x, y = data
     engine, visits = PerExampleSquares(model), []
     monkeypatch.setattr(

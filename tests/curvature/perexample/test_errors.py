@@ -22,7 +22,7 @@ class Calling(nn.Module):
 
 
 class Own(nn.Module):
-    """A module with a parameter of its own."""
+    """A module with its own parameter."""
 
     def __init__(self, how):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Layers that take gradient and squares from one visit to the examples, and whatever people do around such a layer."""
+"""Fused layers, which compute gradient and squares together, and code around such layers."""
 
 import pytest
 import torch
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("double")
 
 @pytest.fixture
 def visits(monkeypatch):
-    """How often a gradient was taken through the examples."""
+    """Return how often a gradient was computed through the examples."""
     counted = []
     through = gradients.Gradients.total_through_examples
     monkeypatch.setattr(gradients.Gradients, "total_through_examples", lambda self: counted.append(1) or through(self))
