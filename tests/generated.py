@@ -3,7 +3,7 @@
     python tests/generated.py      writes the files; tests/test_generated.py compares them
 
 An optimizer is a class of ``src/vadam/optim`` with a ``rule``. A table stands in a page between ``<!-- arguments of NAME -->``
-and ``<!-- end -->``, where NAME is that of the rule.
+and ``<!-- end -->``, where NAME is that of the rule. The table of imports in the architecture page is read from the sources.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from test_architecture import LAYERS, SOURCE, imports
 from vadam.rules import RULES, binding
 from vadam.rules.arguments import REQUIRED, Argument
 
 ROOT = Path(__file__).parents[1]
 OPTIM, DOCS = ROOT / "src" / "vadam" / "optim", ROOT / "docs"
-EXPORTS, API = OPTIM / "__init__.py", DOCS / "api.md"
+EXPORTS, API, ARCHITECTURE = OPTIM / "__init__.py", DOCS / "api.md", DOCS / "architecture.md"
 BASE = "VariationalOptimizer"
 
 
@@ -98,9 +99,30 @@ def _allowed(argument: Argument) -> str:
     return "`True`, `False`" if argument.interval == "bool" else argument.interval
 
 
+def import_graph() -> str:
+    """Return the parts of the library, a layer a row, each with the parts that it imports."""
+    rows = ""
+    for number, layer in enumerate(LAYERS, start=1):
+        for part in sorted(layer):
+            paths = (SOURCE / part).rglob("*.py") if (SOURCE / part).is_dir() else [SOURCE / f"{part}.py"]
+            found = sorted({other for path in paths for other in imports(path)} - {part})
+            rows += f"| {number} | `{part}` | {_code(tuple(found))} |\n"
+    return f"| layer | part | imports |\n|---|---|---|\n{rows}"
+
+
+def architecture(page: str) -> str:
+    """Return the architecture page with the table of imports."""
+    before, rest = page.split("<!-- imports -->\n")
+    return f"{before}<!-- imports -->\n{import_graph()}<!-- end -->\n{rest.split('<!-- end -->' + chr(10), 1)[1]}"
+
+
 def files() -> dict[Path, str]:
     """Return the text that each generated file should have."""
-    texts = {EXPORTS: exports(), API: api(API.read_text())}
+    texts = {
+        EXPORTS: exports(),
+        API: api(API.read_text()),
+        ARCHITECTURE: architecture(ARCHITECTURE.read_text()),
+    }
     for path in (DOCS / "algorithms").glob("*.md"):
         texts[path] = with_tables(path.read_text())
     return texts

@@ -16,7 +16,7 @@ INCLUDED = re.compile(
 )
 TESTS = [
     "tests/contract",
-    "tests/test_signatures.py",
+    "tests/optim",
     "tests/test_generated.py",
     "tests/ensemble/test_method.py",
     "tests/backends/test_kernels.py",

@@ -71,13 +71,13 @@ def test_hutchinson_is_unbiased(params, monkeypatch):
     drawn = iter(
         part.view_as(p) for s in signs for part, p in zip(s.split([p.numel() for p in params]), params, strict=True)
     )
-    monkeypatch.setattr(second_order, "_random_signs", lambda like, generator: next(drawn))
+    monkeypatch.setattr(second_order, "random_signs", lambda like, generator: next(drawn))
     grads, h = curvature.hutchinson(coupled(*params), params, probes=len(signs))
     torch.testing.assert_close(flat(h), reference(coupled, params).diagonal(), rtol=1e-10, atol=1e-10)
     torch.testing.assert_close(flat(grads), flat(torch.autograd.grad(coupled(*params), params)))
 
 
-def test_hutchinson_draws_random_signs_from_the_generator(params):
+def test_hutchinson_drawsrandom_signs_from_the_generator(params):
     """On a diagonal Hessian one probe is exact, whatever the signs are."""
     loss = sum((p**2 * c).sum() for c, p in enumerate(params, start=1))
     _, h = curvature.hutchinson(loss, params)
@@ -89,7 +89,7 @@ def test_hutchinson_draws_random_signs_from_the_generator(params):
     ]
     assert torch.equal(flat(draws[0]), flat(draws[1]))
     assert not torch.equal(flat(draws[0]), flat(draws[2]))
-    assert set(second_order._random_signs(torch.zeros(100), None).tolist()) == {-1.0, 1.0}
+    assert set(second_order.random_signs(torch.zeros(100), None).tolist()) == {-1.0, 1.0}
 
 
 @pytest.mark.parametrize("function", [curvature.hessian_diagonal, curvature.hessian, curvature.hutchinson])

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimators.line import line
 from vadam.ensemble import Method
 from vadam.estimators import VadamClassifier, VadamRegressor
-from vadam.estimators.family import optimizer_names
+from vadam.estimators.family import SETTINGS
 
 QUICK = {"tune": False, "random_state": 0}
 EXPECTED_FAILURES = {
@@ -34,7 +34,7 @@ def test_is_a_scikit_learn_estimator(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("optimizer", optimizer_names())
+@pytest.mark.parametrize("optimizer", SETTINGS)
 def test_every_optimizer_regresses(optimizer):
     X, y = line()
     setting = {"noise_precision": 20.0, "prior_precision": 1.0, "epochs": 80, "samples": 2}
@@ -42,7 +42,7 @@ def test_every_optimizer_regresses(optimizer):
     assert model.score(*line(seed=1)) > 0.9
 
 
-@pytest.mark.parametrize("optimizer", optimizer_names())
+@pytest.mark.parametrize("optimizer", SETTINGS)
 @pytest.mark.parametrize("classes", [2, 3])
 def test_every_optimizer_classifies(optimizer, classes):
     X, y = load_iris(return_X_y=True, as_frame=True)

@@ -341,8 +341,8 @@ def test_the_critics_rate_follows_its_schedule() -> None:
 def test_losses_are_means_over_the_updates() -> None:
     model = model_in_float64()
     model.learn(20)
-    losses, update = [], model._update_critic
-    model._update_critic = lambda batch: losses.append(update(batch)) or losses[-1]
+    losses, update = [], model.update_critic
+    model.update_critic = lambda batch: losses.append(update(batch)) or losses[-1]
     model.train(gradient_steps=4, batch_size=8)
     assert len(losses) == 4
     assert model.logger.name_to_value["train/critic_loss"] == pytest.approx(float(torch.stack(losses).mean()))

@@ -50,7 +50,7 @@ def hutchinson(
     grads = _gradient(loss, params)
     estimate = [torch.zeros_like(p) for p in params]
     for probe in range(probes):
-        signs = [_random_signs(p, generator) for p in params]
+        signs = [random_signs(p, generator) for p in params]
         products = _vector_products(grads, params, signs, last=probe == probes - 1)
         for h, z, Hz in zip(estimate, signs, products, strict=True):
             h.add_(z * Hz, alpha=1 / probes)
@@ -109,7 +109,8 @@ def _vector_products(
     return [torch.zeros_like(v) if Hv is None else Hv for Hv, v in zip(products, vectors, strict=True)]
 
 
-def _random_signs(like: Tensor, generator: Generator | None) -> Tensor:
+def random_signs(like: Tensor, generator: Generator | None) -> Tensor:
+    """Return a tensor of random signs, −1 and 1, in the shape of another one."""
     return torch.randint(0, 2, like.shape, generator=generator, dtype=like.dtype, device=like.device) * 2 - 1
 
 

@@ -71,7 +71,6 @@ class Trainer:
     Attributes:
         state: the rule's state, tensors [E, P] and [E, 1].
         tests: the standardised test rows of every member; empty if there are none.
-        stack: the posteriors as they are now.
     """
 
     def __init__(self, members: Sequence[Member], settings: Settings) -> None:

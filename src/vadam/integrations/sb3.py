@@ -127,7 +127,7 @@ class ParameterNoiseDDPG(DDPG):
         if not self._sampler.has_loop:
             raise ValueError(
                 f"{self.actor_optimizer.__name__} with these arguments evaluates the loss itself and cannot take a policy "
-                f"gradient: choose Vadam, VadaGrad, Vprop, VOGN, IVON, BBVI, or VON with curvature='reparam'"
+                f"gradient: choose an optimizer that takes one, such as Vadam, VOGN, or VON with curvature='reparam'"
             )
         self._sampler.attach(self.actor)
         self.policy.set_training_mode(False)
@@ -210,14 +210,15 @@ class ParameterNoiseDDPG(DDPG):
             if step > 0:
                 self._draw_sample()
             batch = self.replay_buffer.sample(batch_size, env=self._vec_normalize_env)  # type: ignore[union-attr]
-            losses.append((self._update_critic(batch), self._update_actor(batch)))
+            losses.append((self.update_critic(batch), self._update_actor(batch)))
             self._update_targets()
         self._n_updates += len(losses)
         self.logger.record("train/n_updates", self._n_updates, exclude="tensorboard")
         for name, values in zip(("critic", "actor"), zip(*losses, strict=True), strict=False):
             self.logger.record(f"train/{name}_loss", torch.stack(values).mean().item())
 
-    def _update_critic(self, batch: ReplayBufferSamples) -> Tensor:
+    def update_critic(self, batch: ReplayBufferSamples) -> Tensor:
+        """Take one step of the critics towards the targets of a batch, and return their loss."""
         discount = self.gamma if batch.discounts is None else batch.discounts
         with torch.no_grad():
             next_q = self.critic_target(batch.next_observations, self.actor_target(batch.next_observations))

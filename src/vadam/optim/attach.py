@@ -172,7 +172,7 @@ class AttachedUse(CheckedOptimizer):
         if replicas_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
-                f"or use one of Vadam, Vprop, VOGN, VadaGrad, BBVI, IVON, or VON with curvature='reparam'"
+                f"or use an optimizer that takes its curvature from the gradient, such as Vadam, VOGN, or VON with curvature='reparam'"
             )
         self.detach()
         self._attachment = Attachment(self, model)

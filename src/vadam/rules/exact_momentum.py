@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import von
-from vadam.rules.von import ARGUMENTS, CURVATURE, Scalar, pull, ratio, rule_args
+from vadam.rules.von import ARGUMENTS, CURVATURE, Scalar, precision, pull, ratio, rule_args
 
 __all__ = ["ARGUMENTS", "CURVATURE", "State", "init", "precision", "rule_args", "update"]
 
@@ -33,10 +33,6 @@ class State(NamedTuple):
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
     s = von.init(mu, init_precision=init_precision, N=N, lam=lam).s
     return State(mu, torch.zeros_like(s), torch.zeros_like(s), s)
-
-
-def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0) -> Tensor:
-    return N * state.s + tau * lam
 
 
 def update(

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules.von import Scalar, pull, ratio
-from vadam.rules.vprop import ARGUMENTS, rule_args
+from vadam.rules.vprop import ARGUMENTS, precision, rule_args
 
 __all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
 
@@ -26,10 +26,6 @@ class State(NamedTuple):
 
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar) -> State:
     return State(mu, torch.zeros_like(mu), torch.zeros_like(mu), (init_precision - lam) / N)
-
-
-def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0, w: Scalar = 1.0) -> Tensor:
-    return N / w * state.s + (N * state.s0 + tau * lam)
 
 
 def update(

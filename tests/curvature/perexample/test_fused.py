@@ -426,8 +426,8 @@ def test_gradients_without_squares(layer, create_graph, visits):
 def test_an_lstm_whose_replay_differs_is_noticed(monkeypatch):
     from vadam.curvature.perexample import lstm
 
-    forward = lstm._forward
+    forward = lstm.replay_forward
     model, x = Recurrent(batch_first=True), torch.randn(N, T, 3)
-    monkeypatch.setattr(lstm, "_forward", lambda call, x, directions: forward(call, 2 * x, directions))
+    monkeypatch.setattr(lstm, "replay_forward", lambda call, x, directions: forward(call, 2 * x, directions))
     with pytest.raises(RuntimeError, match="gives another output"):
         squares(model, x, torch.randn(N))

@@ -80,7 +80,7 @@ def lstm(call: Call) -> dict[str, Gradients]:
     if x.ndim != 3:
         raise call.unbatched(x)
     directions = 2 if module.bidirectional else 1
-    runs = _forward(call, x.transpose(0, 1) if module.batch_first else x, directions)
+    runs = replay_forward(call, x.transpose(0, 1) if module.batch_first else x, directions)
     output = _joined([run.h[1:] for run in runs[-directions:]])
     final = [torch.stack([states[-1] for states in kind]) for kind in zip(*((r.h, r.c) for r in runs), strict=True)]
     check_same(call, [output.transpose(0, 1) if module.batch_first else output, *final], call.outputs)
@@ -116,7 +116,7 @@ def native(module: Any, x: Tensor, h: Tensor | None, c: Tensor | None, *weights:
     return list(torch._VF.lstm(x, (h, c), weights, *settings))
 
 
-def _forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
+def replay_forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
     """Run all layers; take the hidden states of the last layer from the recorded output where it is intact."""
     runs: list[Direction] = []
     initial = initial_states(call, x.shape[1], directions)
