@@ -99,7 +99,7 @@ TRAINED = {
     "residual, GroupNorm, 32x32": residual_on_cifar,
     "residual, BatchNorm, 32x32": residual_with_batch_norm_on_cifar,
 }
-"""Of these a training step is timed."""
+"""Networks whose training step is measured."""
 
 
 def resnet18_shapes() -> list[tuple[int, ...]]:

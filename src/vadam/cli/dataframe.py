@@ -75,7 +75,7 @@ def _read_text(path: Path) -> "pd.DataFrame":
 
 
 def _separator(text: str, suffix: str) -> str:
-    """Return the separator that cuts the first lines into the same number of cells, the more the better."""
+    """Return the separator that splits the first lines into the same, largest number of cells."""
     if suffix == ".tsv":
         return "\t"
     lines = [line for line in text.splitlines()[:50] if line.strip()]

@@ -121,7 +121,7 @@ class Stack:
     def log_prob(self, x: Any, y: Any, samples: int = 100, *, draw: int = 0) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ) at the same rows for every member, [E, S, n], in the original units of the targets.
 
-        Targets are those of ``Member``. Every number ``draw`` stands for other samples θₛ.
+        Targets are those of ``Member``. Every number ``draw`` selects other samples θₛ.
         """
         key = noise.keys(self.seeds, [draw], noise.Stream.EVALUATION)[0]
         x_mean, x_std, y_mean, y_std = (value.unsqueeze(1) for value in self.scaling)

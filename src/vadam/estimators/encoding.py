@@ -7,7 +7,7 @@
 
 An encoder is fitted to one table and makes the same columns of others. A value that it has never seen, an unknown category or a
 number that is missing where none was, is drawn from the values that it has seen, once for each of several draws: the prediction is
-then an average over them, and as unsure as they are different.
+then an average over them, and as uncertain as they are different.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TableEncoder:
     left_out: dict[str, str] = field(default_factory=dict)
     """The columns that are not used, with the reason."""
     notes: list[str] = field(default_factory=list)
-    """What was done to columns that are used."""
+    """Notes on how columns were converted."""
 
     @property
     def outputs(self) -> list[str]:

@@ -28,7 +28,7 @@ def hidden_for(rows: int) -> tuple[int, ...]:
 
 
 def batch_size_for(rows: int) -> int:
-    """Return the number of examples a step."""
+    """Return the number of examples per step."""
     return 32 if rows < FEW else 128 if rows < LARGE else 256
 
 

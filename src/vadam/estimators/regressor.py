@@ -40,8 +40,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         target_transform: "none", "log", "quantile", or "auto" to choose by cross-validation where the target is skewed.
         lr: the learning rate at the start, from where it falls to zero along a cosine; None for the optimizer's.
         epochs: passes over the data; None for as many as make 2,000 steps, or 40 from 2,000 rows on.
-        batch_size: examples a step; None for 32, 128 from 1,000 rows on, 256 from 10,000 on.
-        samples: Monte-Carlo samples a step.
+        batch_size: examples per step; None for 32, 128 from 1,000 rows on, 256 from 10,000 on.
+        samples: Monte-Carlo samples per step.
         tune: search; otherwise the numbers given are used.
         budget: how many settings are tried. folds: of the cross-validation.
         prior_precision: λ of the prior N(0, 1/λ) on every weight.

@@ -66,7 +66,7 @@ def tune(
             fewer rounds, but each is chosen without the results of the others.
         metric: "log_likelihood", "joint_log_likelihood" or "accuracy", to be maximised.
         robust: clip very bad values before the Gaussian process sees them (``suggest.next_point``).
-        seed: seed of the searches. The folds have seeds of their own.
+        seed: seed of the searches. The folds have their own seeds.
         journal: a file of all trials. If it exists, the search continues from it and ends as if it had not stopped. The
             journal of a search with other data or settings is refused.
         jobs: number of processes, for training and for suggesting points.

@@ -30,7 +30,7 @@ class Entry:
     claim: Claim
     evidence: Evidence
     shipped: dict[str, Evidence] = field(default_factory=dict)
-    """What the same judge says of data that the authors published, run by run."""
+    """Evidence from the data that the authors published, by the same judge, run by run."""
 
 
 def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:

@@ -9,7 +9,7 @@ LIKE_WITH_LIKE = {
     "torch's operators one by one": ("layers", "-eager"),
     "torch.compile": ("layers-compiled", "-compiled"),
 }
-"""How the stochastic layers run, and the suffix of the family's methods that run the same way."""
+"""Implementations of the stochastic layers, each with the suffix of the methods that run the same way."""
 
 
 def _less_computation(results: Results) -> Evidence:

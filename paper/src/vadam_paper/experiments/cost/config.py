@@ -13,7 +13,7 @@ class Config(BaseConfig):
     batch_size: int = 128
     rounds: int = 200
     compiled: bool = True
-    """Whether steps through torch.compile are measured too."""
+    """True to measure steps with torch.compile too."""
     revision: int = 2
 
 

@@ -48,7 +48,7 @@ def _still_different(results: Results) -> Evidence:
 
 
 def _because_of_the_root(results: Results) -> Evidence:
-    """Judge by what is left of the difference once VOGN-1, which has no square root, has Vadam's decaying rates."""
+    """Judge by the remaining difference once VOGN-1, which has no square root, uses Vadam's decaying rates."""
     run = results["authors"]
     vadam, vogn, decay = (run[cell]["kl"] for cell in ("vadam-M1", "vogn-1", "vogn-1-with-decay"))
     whole = abs(float(np.median(vadam) - np.median(vogn)))

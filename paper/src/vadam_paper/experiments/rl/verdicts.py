@@ -29,7 +29,7 @@ MEASURES: dict[Any, str] = {
 MARGIN = 0.25
 """Two methods are comparable if the whole interval of their difference is within this fraction of the second's return."""
 Rule = Callable[[Interval, float], tuple[Verdict, float]]
-"""From a difference and the size of the second's return: the verdict, and the margin that it was judged against."""
+"""Maps a difference and the size of the second's return to the verdict and its margin."""
 
 
 def ahead(gap: Interval, scale: float) -> tuple[Verdict, float]:

@@ -83,7 +83,7 @@ def expectation_gradient(eta: Tensor, objective: Any) -> Tensor:
 
 
 def _pack(vector: Tensor, matrix: Tensor) -> Tensor:
-    """Return the vector and the lower triangle; entries off the diagonal stand for two, so that inner products are right."""
+    """Return the vector and the lower triangle; off-diagonal entries count twice, so that inner products are right."""
     rows, columns = torch.tril_indices(DIMENSION, DIMENSION)
     entries = matrix[rows, columns]
     return torch.cat([vector, torch.where(rows == columns, entries, math.sqrt(2.0) * entries)])

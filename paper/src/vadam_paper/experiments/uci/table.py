@@ -158,7 +158,7 @@ def _one_split(run: Recorded) -> list[str]:
 
 
 def _printed_rates(run: Recorded) -> list[str]:
-    """Vadam with γ₁ = 0.99 and γ₂ = 0.9, as App. J prints them, with a search of its own."""
+    """Report Vadam with γ₁ = 0.99 and γ₂ = 0.9, as App. J prints them, with its own search."""
     done = [name for name in SETS if f"vadam-printed-{name}" in run and f"vadam-{name}" in run]
     parts = [
         f"{name.capitalize()} {METRICS[metric]} {_mean(run, 'vadam-printed', name, metric)} instead of {_mean(run, 'vadam', name, metric)}"

@@ -55,7 +55,7 @@ def available(methods: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def tuned(methods: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the methods with settings of their own that need a training each."""
+    """Return the methods with their own settings that need one training each."""
     return tuple(m for m in available(methods) if m in SPACES and m != "laplace")
 
 

@@ -55,7 +55,7 @@ def _scores(prediction: Classes, y: Tensor) -> dict[str, float]:
 
 
 def _foreign(home: Classes, away: Classes, fitted: Fitted) -> dict[str, Any]:
-    """Return how well foreign images are told from test images: by entropy, and by mutual information if there is any."""
+    """Return the AUROC of detecting out-of-distribution images by entropy, and by mutual information if there is any."""
     found: dict[str, Any] = {"entropy": _separation(home.entropy, away.entropy)}
     if not fitted.is_point:
         found["mutual_information"] = _separation(home.mutual_information, away.mutual_information)

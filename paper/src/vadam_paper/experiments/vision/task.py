@@ -65,7 +65,7 @@ def _part(images: Images) -> Part:
 
 
 def _synthetic(config: Config, name: str) -> tuple[Part, ...]:
-    """Draw images for tests of the program: each class has a smooth pattern of its own, under noise."""
+    """Draw images for tests of the program: each class has its own smooth pattern, with noise."""
     draw = generator(config.seed, "synthetic", name)
     coarse = torch.rand(CLASSES, 1, 4, 4, generator=draw)
     patterns = torch.nn.functional.interpolate(coarse, (SIDE, SIDE), mode="bilinear")

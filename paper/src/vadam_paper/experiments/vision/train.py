@@ -137,7 +137,7 @@ class Training:
 
 
 def trained(plan: Plan, task: Task, key: str, epochs: int, context: CellContext) -> Training:
-    """Return the training after so many epochs; it goes on from the checkpoint ``key`` if there is one."""
+    """Return the training after so many epochs; resume from the checkpoint ``key`` if there is one."""
     store = context.shared_checkpoint(key)
     training = Training(plan, task)
     restored = store.restore()
