@@ -56,6 +56,8 @@ class Draws:
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
         self._samples = samples
+        if isinstance(post, MeanFieldGaussian):
+            post.warn_if_uninformed()
         self.weights = _draw(post, samples, generator)
 
     def __len__(self) -> int:
@@ -69,7 +71,9 @@ class Draws:
 
 
 def _draw(post: WeightSampler, n: int, generator: torch.Generator | None) -> Weights:
-    return draw_weights(post, n, generator) if type(post) is MeanFieldGaussian else post.sample(n, generator=generator)
+    if type(post) is MeanFieldGaussian and not post.pruned:
+        return draw_weights(post, n, generator)
+    return post.sample(n, generator=generator)
 
 
 def sampled_outputs(

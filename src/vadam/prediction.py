@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from vadam.forward import Draws, OutputSampler, WeightSampler, sampled_outputs
+from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import (
     Bernoulli,
     Categorical,
@@ -63,6 +64,8 @@ def predict(
     """
     if samples is None:
         samples = len(post) if isinstance(post, Draws) else 64
+    if isinstance(post, MeanFieldGaussian):
+        post.warn_if_uninformed()
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
     if isinstance(likelihood, Categorical):
         return Classes(outputs, likelihood)

@@ -11,6 +11,6 @@ Weights are dictionaries from a parameter's name in its module to a tensor. ``po
 from vadam.gaussian.full import FullGaussian
 from vadam.gaussian.mean_field import MeanFieldGaussian
 from vadam.gaussian.mixture import Mixture
-from vadam.gaussian.summary import Shares, Summary
+from vadam.gaussian.summary import Shares, Summary, UninformedPosterior
 
-__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture", "Shares", "Summary"]
+__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture", "Shares", "Summary", "UninformedPosterior"]

@@ -19,6 +19,7 @@ from torch import Tensor
 from vadam.gaussian import named
 from vadam.gaussian.mean_field import MeanFieldGaussian
 from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
+from vadam.gaussian.summary import Summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -137,6 +138,10 @@ class FullGaussian:
     def symmetric_kl(self, other: FullGaussian) -> Tensor:
         """Return (KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
         return (self.kl_to(other) + other.kl_to(self)) / 2
+
+    def summary(self) -> Summary:
+        """Return the sizes of the means and of the marginal deviations; print it."""
+        return self.marginals().summary()
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return μ [D] and Σ⁻¹ [D, D]."""

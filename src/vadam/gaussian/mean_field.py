@@ -8,6 +8,8 @@ Every optimizer but FullVON learns one of these.
 from __future__ import annotations
 
 import math
+import warnings
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -17,7 +19,9 @@ from torch import Tensor
 
 from vadam.gaussian import named
 from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
-from vadam.gaussian.summary import Shares, Summary
+from vadam.gaussian.summary import Shares, Summary, UninformedPosterior, advice, is_uninformed, overall
+
+_WARNED_ABOUT: weakref.WeakSet[MeanFieldGaussian] = weakref.WeakSet()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -182,6 +186,13 @@ class MeanFieldGaussian:
     def summary(self) -> Summary:
         """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
         return Summary.of(self.mean, self.precision, self.shares)
+
+    def warn_if_uninformed(self) -> None:
+        """Warn, once for each posterior, if the precision is all start or all prior, so that its spread says nothing about the data."""
+        shares = overall(self.shares, {name: mu.numel() for name, mu in self.mean.items()})
+        if is_uninformed(shares) and self not in _WARNED_ABOUT:
+            _WARNED_ABOUT.add(self)
+            warnings.warn(" ".join(advice(shares)), UninformedPosterior, stacklevel=3)
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return the means and the precisions as two vectors, in the order of the names."""

@@ -76,6 +76,15 @@ def overall(shares: Mapping[str, Shares], weights: Mapping[str, int]) -> Shares 
     return Shares(sum(part.prior * w for part, w in parts), sum(part.start * w for part, w in parts))
 
 
+class UninformedPosterior(UserWarning):
+    """Warns that a posterior says nothing about the data: its precision is all start or all prior."""
+
+
+def is_uninformed(shares: Shares | None) -> bool:
+    """Return True if a posterior's precision is all start or all prior."""
+    return shares is not None and (shares.start >= ALL_START or shares.prior >= ALL_PRIOR)
+
+
 def advice(shares: Shares | None) -> list[str]:
     """Return advice about a posterior that depends little on the data; an empty list if there is none."""
     if shares is None:

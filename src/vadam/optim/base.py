@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from vadam.backends.bucket import Grads
 from vadam.backends.noise import NoiseSource
-from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian import MeanFieldGaussian, Summary
 from vadam.optim import checks, prior
 from vadam.optim.attach import AttachedUse
 from vadam.optim.context import SampledParams
@@ -314,6 +314,10 @@ class VariationalOptimizer(AttachedUse):
         constructor; otherwise "0", "1", ... in the order of the parameters ("0.0", ... where there are several groups).
         """
         return mean_field(self, model)
+
+    def summary(self, model: nn.Module | None = None) -> Summary:
+        """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
+        return self.posterior(model).summary()
 
     def _name(self, p: Tensor) -> str:
         return f"parameter {names(self)[p]!r} of shape {tuple(p.shape)}"
