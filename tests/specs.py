@@ -32,7 +32,7 @@ class Spec:
 
     @property
     def records_squares_outside_gradients(self) -> bool:
-        return self.build is vadam.VOGN
+        return self.needs_attach
 
     def make(self, params: Any, **changes: Any) -> vadam.VariationalOptimizer:
         return self.build(params, **{**self.kwargs, **changes})
@@ -161,6 +161,14 @@ SPECS = [
         {"lr": 0.01, "beta": 0.99, "init_precision": 20.0, "momentum": 0.9, "exact_momentum": True, **_DATA},
         state=frozenset({"u", "v", "s"}),
         needs_attach=True,
+    ),
+    Spec(
+        "VadamGGN",
+        vadam.VadamGGN,
+        {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, "batch_size": 8, **_DATA},
+        state=frozenset({"m", "s", "s0", "gamma1_t", "gamma2_t"}),
+        needs_attach=True,
+        bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETAS_BAD, *TAU_BAD),
     ),
     Spec(
         "VON",

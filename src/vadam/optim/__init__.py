@@ -6,6 +6,7 @@ from vadam.optim.full_von import FullVON
 from vadam.optim.ivon import IVON
 from vadam.optim.vadagrad import VadaGrad
 from vadam.optim.vadam import Vadam
+from vadam.optim.vadam_ggn import VadamGGN
 from vadam.optim.vogn import VOGN
 from vadam.optim.von import VON
 from vadam.optim.vprop import Vprop
@@ -18,6 +19,7 @@ __all__ = [
     "FullVON",
     "VadaGrad",
     "Vadam",
+    "VadamGGN",
     "VariationalOptimizer",
     "Vprop",
 ]
