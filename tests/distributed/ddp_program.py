@@ -51,7 +51,7 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
     for k, (p, g) in enumerate(zip(params, grads, strict=True)):
         precision = opt._precision(p) + rule_args["sampling_precision"]
         g_hat = gathered(g).mean(0)
-        if spec.name.startswith("VOGN"):
+        if spec.needs_attach:
             h = gathered(squares[k]).mean(0)
         elif spec.degree == 1:
             h = gathered(curvature.reparameterised(g, (drawn[k] - means[k]) * precision.sqrt(), precision)).mean(0)

@@ -306,7 +306,8 @@ def test_tied(spec: Spec, way: str) -> None:
     model, opt = trained(Tied, spec, way, steps=2)
     if spec.needs_attach:
         expected = per_example_squares(spec, way)
-        torch.testing.assert_close(opt.state[model.into.weight]["s"], expected, rtol=1e-9, atol=1e-12)
+        s, s0 = opt.state[model.into.weight]["s"], opt.state[model.into.weight].get("s0", 0.0)
+        torch.testing.assert_close(s + s0, expected, rtol=1e-9, atol=1e-12)
     else:
         agree((model, opt), trained(TiedByHand, spec, way, steps=2))
     if spec.mean_field:
@@ -334,5 +335,8 @@ def per_example_squares(spec: Spec, way: str) -> Tensor:
         for i in range(N):
             loss = (at(x[i : i + 1]) - y[i : i + 1]).square().mean()
             squares += torch.autograd.grad(loss, at.into.weight)[0] ** 2 / N
-        s = group["beta"] * s + (1 - group["beta"]) * squares
+        beta = group["beta"] if "beta" in group else group["betas"][1]
+        M = group.get("batch_size")
+        w = 1.0 if M is None else (N - M) / (M * (N - 1))
+        s = beta * s + (1 - beta) * w * squares
     return s.detach()

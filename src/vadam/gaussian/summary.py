@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-ALL_START, ALL_PRIOR = 0.9, 0.99
+LITTLE = 0.01
+"""Share of the data below which a posterior says nothing about them."""
 
 
 class Shares(NamedTuple):
@@ -81,29 +82,23 @@ class UninformedPosterior(UserWarning):
 
 
 def is_uninformed(shares: Shares | None) -> bool:
-    """Return True if a posterior's precision is all start or all prior."""
-    return shares is not None and (shares.start >= ALL_START or shares.prior >= ALL_PRIOR)
+    """Return True if all but a hundredth of a posterior's precision is the start's and the prior's."""
+    return shares is not None and shares.data < LITTLE
 
 
 def advice(shares: Shares | None) -> list[str]:
     """Return advice about a posterior that depends little on the data; an empty list if there is none."""
-    if shares is None:
+    if shares is None or not (is_uninformed(shares) or shares.start >= 0.5):
         return []
-    if shares.start >= ALL_START:
+    if shares.start > shares.prior:
         return [
             f"{shares.start:.0%} of the precision is the start (init_precision), which has not faded: train longer, or lower the "
             f"decay rate of the curvature (betas[1] or beta)."
         ]
-    if shares.prior >= ALL_PRIOR:
-        return [
-            f"{shares.prior:.1%} of the precision is the prior's: the data have hardly changed it. Give batch_size to Vadam or "
-            f"Vprop, use VOGN or IVON, raise data_weight, or check that num_data is the number of training examples."
-        ]
-    if shares.start >= 0.5:
-        return [
-            f"{shares.start:.0%} of the precision is still the start (init_precision): train longer or lower betas[1]."
-        ]
-    return []
+    return [
+        f"{shares.prior:.1%} of the precision is the prior's: the data have hardly changed it. Give batch_size to Vadam or "
+        f"Vprop, use VOGN or IVON, raise data_weight, or check that num_data is the number of training examples."
+    ]
 
 
 def _row(name: str, mu: Tensor, precision: Tensor, shares: Shares | None) -> Row:

@@ -68,7 +68,7 @@ def prior_of(opt: VariationalOptimizer, name: dict[Tensor, str]) -> tuple[Any, A
 
 
 def _shares(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
-    """Return how much of each parameter's precision is the prior's and the start's, where the rule keeps an average s.
+    """Return how much of each parameter's precision is the prior's and the start's, where the rule has a prior and an average s.
 
     Where the rule does not keep the start apart, it is at most the smallest s of all weights: none has had less curvature since.
     """
@@ -78,12 +78,11 @@ def _shares(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[
     least = max(0.0, min([float(whole(s).min()) for s in kept], default=0.0))
     for group, p in opt._grouped():
         state = opt.state[p]
-        if p not in sampled or "s" not in state or not p.numel():
+        if p not in sampled or "s" not in state or "prior_precision" not in group or not p.numel():
             continue
         _, rule_args = opt._rule_and_numbers(group)
         P = precision[name[p]]
-        lam = prior.of(group, state)[1] if "prior_precision" in group else 0.0
-        prior_part = rule_args.get("tau", 1.0) * lam / group.get("temperature", 1.0)
+        prior_part = rule_args.get("tau", 1.0) * prior.of(group, state)[1] / group.get("temperature", 1.0)
         start = rule_args["N"] * float(state.get("s0", least))
         found[name[p]] = Shares(float((prior_part / P).mean()), float((start / P).mean().clamp(max=1)))
     return found
