@@ -1,4 +1,4 @@
-"""What a posterior is good for besides error bars: pruning, tempering, merging, distances, and what it is made of."""
+"""Pruning, tempering, merging and comparing posteriors, and the summary of what their precision is made of."""
 
 import math
 import warnings

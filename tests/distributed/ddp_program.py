@@ -36,7 +36,7 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
     with torch.no_grad():
         for p, theta in zip(params, drawn, strict=True):
             p.copy_(theta)
-    if spec.name.startswith("VOGN"):
+    if spec.needs_attach:
         squares = [torch.zeros_like(p) for p in params]
         for i in range(rows.start, rows.stop):
             for s, g in zip(squares, torch.autograd.grad(problem.loss(slice(i, i + 1)), params), strict=True):

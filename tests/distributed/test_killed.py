@@ -55,9 +55,9 @@ def test_lost_ranks(tmp_path: Path) -> None:
     for how, sign in signs.items():
         errors = survivor_of(tmp_path, how)
         assert sign in errors, how
-        assert re.search(r"Rank 0 of 2 has lost contact with another rank: restart all ranks .*step-00000006", errors), (
-            how
-        )
+        assert re.search(
+            r"Rank 0 of 2 has lost contact with another rank: restart all ranks .*step-00000006", errors
+        ), how
         for name in ("ddp", "fsdp"):
             assert checkpoint.latest(tmp_path / name).name == "step-00000006"
     for output, errors in [process.communicate(timeout=120) for process in started(tmp_path, "lives")]:

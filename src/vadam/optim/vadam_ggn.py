@@ -42,6 +42,7 @@ class VadamGGN(PerExampleOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | None = None,
+        correct_start: bool = False,
         batch_size: int | None = None,
         tau: float = 1.0,
         sampling_precision: float = 0.0,

@@ -31,6 +31,8 @@ def update(
     lam: Scalar,
     mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
+    kappa: Scalar = 0.0,
     w: Scalar = 1.0,
 ) -> State:
-    return vadam.update(state, g, w * h, alpha=alpha, gamma1=gamma1, gamma2=gamma2, N=N, lam=lam, mu0=mu0, tau=tau)
+    rates = {"alpha": alpha, "gamma1": gamma1, "gamma2": gamma2, "tau": tau, "kappa": kappa}
+    return vadam.update(state, g, w * h, N=N, lam=lam, mu0=mu0, **rates)
