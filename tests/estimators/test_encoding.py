@@ -1,0 +1,125 @@
+"""Tables of mixed columns: what is made of each, what is left out and why, and values that were never seen."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from vadam.estimators.encoding import TableEncoder
+
+N = 60
+
+
+def frame() -> pd.DataFrame:
+    random = np.random.default_rng(0)
+    return pd.DataFrame(
+        {
+            "id": np.arange(N) + 100,
+            "age": np.where(np.arange(N) % 9 == 0, np.nan, random.normal(40, 10, N)),
+            "city": random.choice(["a", "b", "c"], N),
+            "when": pd.date_range("2020-01-01", periods=N, freq="17h").strftime("%d/%m/%Y %H:%M"),
+            "price": [f"$1,2{k:02d}" for k in range(N - 1)] + ["n/k"],
+            "comment": [f"text {k}" for k in range(N)],
+            "constant": 3,
+            "flag": random.random(N) < 0.5,
+            "kind": pd.Categorical(random.choice(["x", "y"], N)),
+            "empty": None,
+            "day": pd.date_range("2021-01-01", periods=N),
+        }
+    )
+
+
+def test_every_kind_of_column():
+    encoder = TableEncoder().fit(frame())
+    kinds = {column.name: column.kind for column in encoder.columns}
+    assert kinds == {
+        "age": "number",
+        "city": "category",
+        "when": "date",
+        "price": "number",
+        "flag": "number",
+        "kind": "category",
+        "day": "date",
+    }
+    assert set(encoder.left_out) == {"id", "comment", "constant", "empty"}
+    assert encoder.notes == ["price: 'n/k' cannot be read as numbers and count as missing"]
+    encoded = encoder.encode(frame())
+    assert encoded.values.shape == (N, len(encoder.outputs))
+    assert np.isfinite(encoded.values).all()
+    assert not encoded.unseen.any()
+    by_name = dict(zip(encoder.outputs, encoded.values.T, strict=True))
+    np.testing.assert_array_equal(by_name["age is missing"], (np.arange(N) % 9 == 0).astype(float))
+    assert by_name["price"][0] == 1200.0
+    assert by_name["city=a"] + by_name["city=b"] + by_name["city=c"] == pytest.approx(np.ones(N))
+    np.testing.assert_allclose(np.diff(by_name["when"]), 17 / 24, atol=1e-9)
+    np.testing.assert_allclose(by_name["sine of week of day"][:7], by_name["sine of week of day"][7:14], atol=1e-9)
+    assert "sine of day of day" not in by_name  # no time of day
+
+
+def test_the_encoder_is_json():
+    encoder = TableEncoder().fit(frame())
+    again = TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
+    assert again == encoder
+    np.testing.assert_array_equal(again.encode(frame()).values, encoder.encode(frame()).values)
+    with pytest.raises(ValueError, match="unknown kind of column 'picture'"):
+        TableEncoder.from_dict({"columns": [{"name": "a", "kind": "picture"}], "left_out": {}, "notes": []})
+
+
+def test_values_that_were_never_seen_are_drawn_from_those_that_were():
+    encoder, new = TableEncoder().fit(frame()), frame().head(3)
+    new.loc[0, "city"] = "elsewhere"
+    new.loc[1, "day"] = pd.NaT
+    new.loc[2, "age"] = np.nan  # was missing in training too, so there is a column for it
+    first, second = (encoder.encode(new, np.random.default_rng(seed)) for seed in (0, 5))
+    assert first.unseen.tolist() == [True, True, False]
+    place = [encoder.outputs.index(name) for name in ("city=a", "city=b", "city=c")]
+    assert first.values[0, place].sum() == second.values[0, place].sum() == 1
+    days = encoder.outputs.index("day")
+    assert first.values[1, days] != second.values[1, days]
+    assert encoder.unseen_values(new) == {"city": ["elsewhere"]}
+
+
+def test_arrays_of_numbers_with_gaps():
+    X = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0]])
+    encoder = TableEncoder().fit(X)
+    assert encoder.outputs == ["x0", "x0 is missing", "x1"]
+    np.testing.assert_array_equal(encoder.encode(X).values, [[1, 0, 2], [2, 1, 4], [3, 0, 6]])
+
+
+@pytest.mark.parametrize("text", ["2021-03-04", "04.03.2021", "2021/03/04"])
+def test_days_are_read_as_people_write_them(text):
+    table = pd.DataFrame({"d": [text, "2022-01-01"] * 5, "x": range(10)})
+    encoder = TableEncoder().fit(table)
+    days = encoder.encode(table).values[:, encoder.outputs.index("d")]
+    assert days[0] == (pd.Timestamp("2021-03-04") - pd.Timestamp(0)).days
+
+
+def test_a_month_that_cannot_be_one_puts_the_day_first():
+    table = pd.DataFrame({"d": ["04/03/2021", "25/12/2021"] * 5, "x": range(10)})
+    encoder = TableEncoder().fit(table)
+    assert (
+        encoder.encode(table).values[0, encoder.outputs.index("d")]
+        == (pd.Timestamp("2021-03-04") - pd.Timestamp(0)).days
+    )
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        (
+            pd.DataFrame({"a": [1, 1], "b": ["x", "x"]}),
+            r"no column to learn from \(a: it is always 1; b: it is always x\)",
+        ),
+        (pd.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]), "several columns named 'a'"),
+    ],
+)
+def test_tables_without_anything_to_learn_from(table, says):
+    with pytest.raises(ValueError, match=says):
+        TableEncoder().fit(table)
+
+
+def test_a_missing_column_is_named():
+    encoder = TableEncoder().fit(frame())
+    with pytest.raises(ValueError, match="no column 'city', which the model was fitted with"):
+        encoder.encode(frame().drop(columns="city"))

@@ -1,0 +1,187 @@
+"""Estimators on tables as they are: DataFrames, gaps, unseen values, several targets, weights, transforms, noise by input."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from scipy import integrate, stats
+from sklearn.datasets import load_iris
+
+from vadam.estimators import VadamClassifier, VadamRegressor
+from vadam.estimators.noise import PredictiveNoise
+from vadam.estimators.targets import Transform, TransformedRegression
+from vadam.prediction import Regression
+
+QUICK = {"tune": False, "random_state": 0, "members": 2, "predict_samples": 30}
+
+
+def houses(n=300, seed=0):
+    random = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "area": random.uniform(20, 200, n),
+            "city": random.choice(["Lagos", "Paris"], n),
+            "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 700, n), "D"),
+        }
+    )
+    price = 3 * table["area"] + 300 * (table["city"] == "Paris") + random.normal(0, 20, n)
+    table.loc[::11, "area"] = np.nan
+    return table, price.to_numpy()
+
+
+def test_frames_of_mixed_columns_need_no_preparation(tmp_path):
+    X, y = houses()
+    model = VadamRegressor(epochs=60, **QUICK).fit(X, y)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["area", "city", "sold"]
+    X_new, y_new = houses(seed=1)
+    complete = X_new["area"].notna()
+    assert model.score(X_new[complete], y_new[complete]) > 0.9
+    model.save(tmp_path / "m")
+    loaded = VadamRegressor.load(tmp_path / "m")
+    np.testing.assert_array_equal(loaded.predict_interval(X_new), model.predict_interval(X_new))
+    assert loaded.encoder_ == model.encoder_
+
+
+def test_a_category_that_was_never_seen_makes_predictions_less_sure():
+    X, y = houses()
+    model = VadamRegressor(epochs=60, **QUICK).fit(X, y)
+    new = pd.DataFrame({"area": [100.0] * 2, "city": ["Paris", "Oslo"], "sold": [pd.Timestamp("2020-06-01")] * 2})
+    mean, std = model.predict(new, return_std=True)
+    assert std[1] > 2 * std[0]
+    assert 300 < mean[1] < 600  # between the cities that it knows
+    classifier = VadamClassifier(epochs=60, **QUICK).fit(X, np.where(X["city"] == "Paris", "yes", "no"))
+    sure, unsure = classifier.predict_distribution(new).mutual_information
+    assert unsure > 5 * sure
+
+
+def test_noise_by_input_is_found_and_chosen():
+    random = np.random.default_rng(0)
+    X = random.uniform(-1, 1, (400, 1))
+    y = X[:, 0] + np.exp(1.5 * X[:, 0]) * random.normal(size=400)
+    model = VadamRegressor(budget=8, folds=3, members=2, random_state=0).fit(X, y)
+    assert model.noise_ == "input"
+    _, std = model.predict([[-0.9], [0.9]], return_std=True)
+    assert 6 < std[1] / std[0] < 35  # truth: 15
+    prediction = model.predict_distribution([[0.0]])
+    assert prediction.std.item() ** 2 == pytest.approx(
+        prediction.epistemic.item() ** 2 + prediction.aleatoric.item() ** 2
+    )
+
+
+def test_intervals_hold_their_share_of_new_rows():
+    """Heavy tails that a Gaussian would not fit: 2,000 new rows, so a share's deviation is 0.007, and 300 rows calibrate, 0.017."""
+    random = np.random.default_rng(0)
+    X, X_new = random.normal(size=(300, 2)), random.normal(size=(2000, 2))
+    y, y_new = (rows[:, 0] + 0.3 * random.standard_t(2.5, len(rows)) for rows in (X, X_new))
+    model = VadamRegressor(budget=4, folds=3, members=2, random_state=0, target_transform="none").fit(X, y)
+    for level in (0.5, 0.8, 0.9):
+        low, high = model.predict_interval(X_new, level).T
+        assert np.mean((low <= y_new) & (y_new <= high)) == pytest.approx(level, abs=0.06)
+    assert model.predictive_noise_.dof < 10
+    with pytest.raises(ValueError, match=r"level must be between 0 and 1"):
+        model.predict_interval(X_new, 1.0)
+
+
+def test_several_targets(tmp_path):
+    X, y = houses()
+    both = np.stack([y, -2 * y + 5], axis=1)
+    for noise in ("constant", "input"):
+        model = VadamRegressor(epochs=60, noise=noise, **QUICK).fit(X, both)
+        mean, std = model.predict(X[:7], return_std=True)
+        assert mean.shape == std.shape == (7, 2)
+        assert model.predict_quantiles(X[:7], (0.1, 0.5, 0.9)).shape == (7, 2, 3)
+        ends = model.predict_interval(X[:7])
+        assert ends.shape == (7, 2, 2)
+        assert (ends[..., 0] < ends[..., 1]).all()
+        np.testing.assert_allclose(mean[:, 1], -2 * mean[:, 0] + 5, atol=0.35 * both[:, 1].std())
+        model.save(tmp_path / "m")
+        np.testing.assert_array_equal(VadamRegressor.load(tmp_path / "m").predict(X), model.predict(X))
+
+
+def test_rows_of_no_weight_change_nothing_much():
+    X, y = houses()
+    X = X[["area"]].fillna(100.0)
+    wrong = np.where(np.arange(300) % 2 == 0, y, 5000.0)
+    weight = (np.arange(300) % 2 == 0).astype(float)
+    model = VadamRegressor(epochs=60, **QUICK).fit(X, wrong, sample_weight=weight)
+    assert np.abs(model.predict(X) - y).mean() < 400
+    plain = VadamRegressor(epochs=60, **QUICK).fit(X, wrong)
+    assert np.abs(plain.predict(X) - y).mean() > 1000
+
+
+def test_gaps_in_arrays():
+    X, y = load_iris(return_X_y=True)
+    X[::7, 2] = np.nan
+    model = VadamClassifier(epochs=40, **QUICK).fit(X, y)
+    assert model.score(X, y) > 0.9
+    later = X.copy()
+    later[0, 0] = np.nan  # where there never was a gap
+    assert np.isfinite(model.predict_proba(later)).all()
+
+
+def test_progress_is_told():
+    told = []
+    X, y = houses(100)
+    VadamRegressor(
+        budget=4, folds=2, epochs=5, members=1, random_state=0, verbose=lambda share, label: told.append((share, label))
+    ).fit(X, y)
+    shares = [share for share, _ in told]
+    assert shares == sorted(shares)
+    assert shares[-1] > 0.9
+    assert any("settings" in label for _, label in told)
+
+
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_transforms_are_functions_with_their_inverse_and_slope(kind):
+    y = np.exp(np.random.default_rng(0).normal(size=500))
+    transform = Transform.fit(kind, y)
+    where = torch.tensor(np.linspace(0.2, 5, 40))
+    torch.testing.assert_close(transform.inverse(transform.of(where)), where)
+    nudged = (transform.of(where + 1e-6) - transform.of(where - 1e-6)) / 2e-6
+    np.testing.assert_allclose(transform.log_slope(where).exp(), nudged, rtol=0.05)
+    again = Transform.from_dict(transform.as_dict())
+    assert again == transform
+
+
+@pytest.mark.parametrize("dof", [np.inf, 5.0])
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_a_transformed_prediction_is_a_distribution_of_the_target(kind, dof):
+    y = np.exp(0.5 * np.random.default_rng(0).normal(size=500))
+    transform = Transform.fit(kind, y)
+    base = PredictiveNoise(1.0, dof).prediction(torch.tensor([[[0.1, -1.0]], [[0.3, -1.2]]], dtype=torch.float64))
+    pred = TransformedRegression(base.samples, base.likelihood, transform)
+    for level in (0.1, 0.5, 0.9):
+        assert pred.cdf(pred.quantile(level)).item() == pytest.approx(level, abs=1e-6)
+
+    def density(value):
+        return pred.log_prob(torch.tensor([[value]], dtype=torch.float64)).exp().item()
+
+    low, high = pred.quantile(0.1).item(), pred.quantile(0.9).item()
+    total, _ = integrate.quad(
+        density, low, high, limit=300, points=[x for x in transform.y if low < x < high][:40] or None
+    )
+    assert total == pytest.approx(0.8, abs=0.01)
+    if np.isinf(dof) and kind == "log":
+        parts = [stats.lognorm(s=np.exp(s), scale=np.exp(m)) for m, s in base.samples[:, 0].tolist()]
+        assert pred.mean.item() == pytest.approx(np.mean([part.mean() for part in parts]), rel=0.01)
+        variance = np.mean([part.var() for part in parts]) + np.var([part.mean() for part in parts])
+        assert pred.variance.item() == pytest.approx(variance, rel=0.1)
+    draws = torch.cat([pred.draw(torch.Generator().manual_seed(k)) for k in range(2000)])
+    assert draws.median().item() == pytest.approx(pred.quantile(0.5).item(), rel=0.1)
+
+
+def test_a_skewed_target_may_be_transformed(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y = np.exp(2 * X[:, 0] + 0.3 * random.normal(size=300))
+    assert Transform.candidates(y) == ["log", "quantile"]
+    assert Transform.candidates(random.normal(size=300)) == []
+    model = VadamRegressor(target_transform="log", epochs=60, **QUICK).fit(X, y)
+    assert (model.predict_interval(X)[:, 0] > 0).all()
+    plain = VadamRegressor(target_transform="none", epochs=60, **QUICK).fit(X, y)
+    assert model.log_likelihood(X, y) > plain.log_likelihood(X, y) + 0.5
+    model.save(tmp_path / "m")
+    np.testing.assert_array_equal(VadamRegressor.load(tmp_path / "m").predict(X), model.predict(X))
+    assert model.refit(X, y).transform_.kind == "log"
+    assert isinstance(model.predict_distribution(X), Regression)
