@@ -7,6 +7,7 @@ import torch
 from scipy import integrate, stats
 from sklearn.datasets import load_iris
 
+from vadam.ensemble import Member
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.noise import PredictiveNoise
 from vadam.estimators.targets import Transform, TransformedRegression
@@ -185,3 +186,40 @@ def test_a_skewed_target_may_be_transformed(tmp_path):
     np.testing.assert_array_equal(VadamRegressor.load(tmp_path / "m").predict(X), model.predict(X))
     assert model.refit(X, y).transform_.kind == "log"
     assert isinstance(model.predict_distribution(X), Regression)
+
+
+def test_a_posterior_is_the_next_prior(monkeypatch):
+    """Five new rows change little of what 200 have taught; without the posterior as prior they would be learned by heart."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (400, 1))
+    y = np.sin(2 * X[:, 0]) + 0.1 * random.normal(size=400)
+    setting = {"noise": "constant", "noise_precision": 40.0, "epochs": 150, "temperature": 0.3}
+
+    def error(model):
+        return np.sqrt(np.mean((model.predict(X[205:]) - y[205:]) ** 2))
+
+    def updated(first, then):
+        model = VadamRegressor(**setting, **QUICK).partial_fit(X[first], y[first])
+        before, precision = error(model), model.stack_.precision["0.weight"].mean()
+        model.partial_fit(X[then], y[then])
+        return before, error(model), precision, model.stack_.precision["0.weight"].mean()
+
+    before, after, precision, higher = updated(slice(0, 200), slice(200, 205))
+    assert after < 1.2 * before < 0.15
+    assert higher > precision  # it has seen more
+    few, more, *_ = updated(slice(0, 20), slice(0, 200))
+    assert more < 0.75 * few
+    monkeypatch.setattr("vadam.estimators.base.Member", lambda *a, earlier, **k: Member(*a, init=earlier.mean, **k))
+    before, after, *_ = updated(slice(0, 200), slice(200, 205))
+    assert after > 3 * before
+    with pytest.raises(ValueError, match="has no posterior that could be the next prior"):
+        VadamRegressor(optimizer="map", epochs=2, **QUICK).fit(X, y).partial_fit(X, y)
+
+
+def test_classes_in_parts():
+    X, y = load_iris(return_X_y=True)
+    model = VadamClassifier(epochs=30, **QUICK).partial_fit(X[::2], y[::2])
+    model.partial_fit(X[1::2], y[1::2])
+    assert model.score(X, y) > 0.9
+    with pytest.raises(ValueError, match="y has the label '7', which the first rows did not have"):
+        model.partial_fit(X, np.full(150, 7))

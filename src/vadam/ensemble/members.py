@@ -13,9 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import outputs_for
 
-ARRAYS = ("x", "y", "weight", "train", "test", "init")
+ARRAYS = ("x", "y", "weight", "train", "test", "init", "earlier")
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +35,7 @@ class Member:
         dropout: the rate, for MC-Dropout.
         epochs: passes over the rows, instead of the training's.
         init: weights to start from, by name; by default what the module's own initialisation draws from the seed.
+        earlier: a posterior of the same weights and temperature from earlier data, which is the prior and the start instead.
     """
 
     x: Any
@@ -50,6 +52,7 @@ class Member:
     epochs: int | None = None
     init: Mapping[str, Tensor] | None = None
     weight: Any = None
+    earlier: MeanFieldGaussian | None = None
 
     def check(self, name: str) -> None:
         """Raise ValueError if the rows or the numbers besides the rule's are wrong; the method checks the rule's."""
@@ -177,6 +180,8 @@ def contents(members: Sequence[Member]) -> dict[str, Any]:
 def _digest(values: Any) -> Any:
     if values is None:
         return None
+    if isinstance(values, MeanFieldGaussian):
+        values = {"mean": values.mean, "precision": values.precision}
     if isinstance(values, Mapping):
         return {name: _digest(value) for name, value in values.items()}
     array = copied(values).detach().cpu().double().numpy()

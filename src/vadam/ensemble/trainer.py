@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from vadam.ensemble import step as steps
 from vadam.ensemble.engine import check_dropout, choose
-from vadam.ensemble.layout import shapes_of, split
+from vadam.ensemble.layout import Shapes, shapes_of, split
 from vadam.ensemble.members import Member, Scaling, copied, rows_of, weights_of
 from vadam.ensemble.method import Method
 from vadam.ensemble.minibatches import Batch, Rows, Schedule, minibatches
@@ -78,10 +78,11 @@ class Trainer:
         self.members, self.settings = list(members), settings
         for e, member in enumerate(self.members):
             settings.check_member(member, f"member {e}")
+        self._continues = any(member.earlier is not None for member in self.members)
         self._rows, self.tests, self._scalings = _standardised(self.members, settings)
         method, shapes, dtype = settings.method, shapes_of(settings.network), settings.dtype
         self._constants = steps.Constants(
-            method.numbers(self.members, dtype),
+            {**method.numbers(self.members, dtype), **_earlier_posteriors(method, self.members, shapes, dtype)},
             torch.tensor([m.noise_precision for m in self.members], dtype=dtype),
             torch.tensor([m.dropout for m in self.members], dtype=dtype),
         )
@@ -117,7 +118,7 @@ class Trainer:
             likelihood=self.settings.likelihood,
             mean=split(self.state.mu, shapes),
             precision=None if precision is None else split(precision, shapes),
-            prior_precision=rule_args["lam"].flatten() if method.has_prior else None,
+            prior_precision=rule_args["lam"].flatten() if method.has_prior and not self._continues else None,
             noise_precision=self._constants.noise_precision,
             dropout=self._constants.dropout if method.drops_out else None,
             seeds=[m.seed for m in self.members],
@@ -164,6 +165,22 @@ def _outputs(network: nn.Module, member: Member) -> int:
     return 1 if output.dim() == 1 else output.shape[-1]
 
 
+def _earlier_posteriors(method: Method, members: list[Member], shapes: Shapes, dtype: torch.dtype) -> dict[str, Tensor]:
+    """Return the prior's mean and precision of every weight, [E, P], where members go on from an earlier posterior."""
+    if not any(member.earlier is not None for member in members):
+        return {}
+    earlier = [member.earlier for member in members]
+    if None in earlier or not method.has_prior or not method.has_posterior:
+        raise ValueError("an earlier posterior must be given to all members or none, and needs a rule with a prior")
+    temperature = torch.tensor([method.values_of(member)["temperature"] for member in members], dtype=dtype)[:, None]
+    mean, precision = (
+        torch.stack([torch.cat([getattr(post, part)[name].flatten() for name in shapes]) for post in earlier]).to(dtype)
+        for part in ("mean", "precision")
+    )
+    start = {"init_precision": precision} if "init_precision" in method.settings else {}
+    return {"prior": mean, "prior_precision": precision * temperature, **start}
+
+
 def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype) -> Tensor:
     """Return the member's ``init``, or what the module itself draws after ``torch.manual_seed(seed)``, [E, P]."""
     drawn = copy.deepcopy(network)
@@ -174,6 +191,6 @@ def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype
             for module in drawn.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
-            own = member.init or {}
+            own = member.earlier.mean if member.earlier is not None else member.init or {}
             rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
     return torch.stack(rows).to(dtype)

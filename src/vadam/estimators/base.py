@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, Self
 
@@ -14,10 +15,10 @@ import numpy as np
 import torch
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state, column_or_1d
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
-from vadam.ensemble import Method, Stack
+from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import plan, saving
 from vadam.estimators.encoding import TableEncoder
 from vadam.estimators.family import method_of
@@ -192,6 +193,55 @@ class VadamEstimator(BaseEstimator):
         self.prior_precision_ = setting.numbers.get("prior_precision")
         self.temperature_ = setting.numbers.get("temperature")
         return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
+
+    def _go_on(self, X: Any, y: np.ndarray, sample_weight: Any) -> Self:
+        """Train on with new rows: the posterior of every member is the prior of the next. Columns and scales stay."""
+        check_is_fitted(self, "stack_")
+        if self.stack_.precision is None:
+            raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=False, skip_check_array=True)
+        else:
+            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        check_consistent_length(X, y)
+        scaling = Scaling(*(values[0] for values in self.stack_.scaling))
+        x = scaling.x(tensor(self._squeezed(self.encoder_.encode(X).values)))
+        z = (
+            tensor(y)
+            if self.stack_.likelihood in ("bernoulli", "categorical")
+            else scaling.y(tensor(y).reshape(len(y), -1))
+        )
+        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        steps = max(100, self.n_steps_ // 2)
+        batch_size = int(self.batch_size or plan.batch_size_for(len(y)))
+        self.n_updates_ = getattr(self, "n_updates_", 0) + 1
+        members = [
+            Member(
+                x.numpy(),
+                z.numpy(),
+                weight=weight,
+                earlier=self.stack_.posterior(k),
+                seed=seed + 7919 * self.n_updates_,
+                epochs=max(1, round(steps / -(-len(y) // batch_size))),
+                lr=None if self.lr is None else float(self.lr),
+                **self.setting_.numbers,  # type: ignore[arg-type]
+            )
+            for k, seed in enumerate(self.stack_.seeds)
+        ]
+        result = train(
+            members,
+            self.stack_.network,
+            self._method(plan.lr_for(len(y)) / 2)(steps),
+            likelihood=self.stack_.likelihood,
+            batch_size=batch_size,
+            standardise=False,
+            schedule=cosine,
+            jobs=self._jobs(),
+        )
+        if result.diverged.any() or result.stack is None:
+            raise ValueError("the training diverged on the new rows: give a smaller lr")
+        self.stack_ = replace(result.stack, scaling=self.stack_.scaling)
+        return self
 
     def _given(self, likelihood: str) -> dict[str, float]:
         """Return the numbers of a member as the arguments give them."""

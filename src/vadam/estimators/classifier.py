@@ -107,6 +107,19 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
             self.logit_temperature_ = TemperatureScaling.fit(self._classes(samples), labels).temperature
         return self
 
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
+
+        All classes must be among the rows of the first call; ``classes`` is there for scikit-learn and not needed.
+        """
+        if not hasattr(self, "stack_"):
+            return self.fit(X, y, sample_weight)
+        y = column_or_1d(y, warn=True)
+        if unseen := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
+            raise ValueError(f"y has the label {unseen[0]!r}, which the first rows did not have: fit all rows anew")
+        numbers = np.searchsorted(self.classes_, y)
+        return self._go_on(X, numbers.astype(np.float64), sample_weight)
+
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class."""
         number = self.predict_proba(X).argmax(1)

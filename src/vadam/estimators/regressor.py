@@ -147,6 +147,16 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         self._calibrate(problem, parts)
         return self
 
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
+
+        Columns, scales and the noise of predictions stay those of the first call.
+        """
+        if not hasattr(self, "stack_"):
+            return self.fit(X, y, sample_weight)
+        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        return self._go_on(X, y if self.transform_ is None else self.transform_.forward(y), sample_weight)
+
     def _calibrate(self, problem: Problem, parts: list[Any]) -> None:
         scale, dof = self.noise_scale, self.noise_dof
         self.predictive_noise_ = PredictiveNoise(float(scale or 1.0), float(dof or math.inf))
