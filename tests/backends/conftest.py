@@ -12,7 +12,8 @@ import vadam
 from vadam import backends
 from vadam.backends.bucket import Bucket
 from vadam.backends.noise import NoiseSource, Normal
-from vadam.backends.plain import Plain, PlainDraw
+from vadam.backends.plain import Plain
+from vadam.backends.plain_draw import PlainDraw
 
 
 class NativeNoise(NoiseSource):

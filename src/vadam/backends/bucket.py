@@ -36,6 +36,8 @@ def are_same(some: Collection[Any], others: Collection[Any]) -> bool:
     return len(some) == len(others) and all(map(operator.is_, some, others))
 
 
+Vectors = dict[str, Any]
+"""The weights of a bucket, and what belongs to them, as one vector each."""
 Memory = tuple[list[int], list[int], list[Any] | None]
 """Addresses and sizes of tensors, and their strides; None if all are contiguous."""
 

@@ -20,7 +20,8 @@ from vadam.backends import kernels
 from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.memory import Call, Room, Rows
 from vadam.backends.noise import NoiseSource
-from vadam.backends.plain import Plain, PlainDraw
+from vadam.backends.plain import Plain
+from vadam.backends.plain_draw import PlainDraw
 from vadam.backends.shards import PLAIN, local, sharded_like
 from vadam.rules.binding import arg_names, precision_fields, vector_fields
 

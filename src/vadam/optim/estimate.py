@@ -15,18 +15,9 @@ import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Grads
-from vadam.optim.sample import GradientMarks, Sample
-
-
-class Norms:
-    """The norms of the gradients or curvatures of some parameters: a vector on each device."""
-
-    def __init__(self, vectors: list[tuple[list[Tensor], Tensor]]) -> None:
-        self.vectors = vectors
-
-    def by_param(self) -> Grads:
-        """Return the norm of each parameter."""
-        return {p: norm for params, values in self.vectors for p, norm in zip(params, values.unbind(), strict=True)}
+from vadam.optim.gradient_marks import GradientMarks
+from vadam.optim.rescaling import Norms, rescaled, scaling_factors
+from vadam.optim.sample import Sample
 
 
 class Estimator(Protocol):
@@ -82,7 +73,7 @@ class Estimate:
         if self._h is None:
             self._h = self._optimizer._curvatures(self.last, self._stashed)
         elif self._before is not None:
-            recorded = self._rescaled(self._h, self._before, self._optimizer._norms(self._stashed)[0])
+            recorded = self._rescaled(self._h, self._before, self._stashed)
             self._h = self._optimizer._curvatures(self.last, self._stashed) | recorded
             self._before = None
         for p in params:
@@ -115,11 +106,7 @@ class Estimate:
             g = gradients(params)
             h = self._optimizer._curvatures(sample, g)
             if captured is not None:
-                h |= (
-                    captured
-                    if sample.norms is None
-                    else self._rescaled(captured, sample.norms, self._optimizer._norms(g)[0])
-                )
+                h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
             self._h = h if self._h is None else _running_mean(self._h, h, self.count)
             self._means = _running_mean(self._stashed, g, self.count)
             for p, mean in self._means.items():
@@ -140,32 +127,15 @@ class Estimate:
         assert self.last is not None
         return self._optimizer._curvatures(self.last, g) if self._h is None else self._h
 
+    def _rescaled(self, h: Grads, before: Norms, g: Grads) -> Grads:
+        """Return ĥ after what happened to the gradients since their norms were ``before``."""
+        return rescaled(h, before, self._optimizer._norms(g)[0], self._optimizer.curvature_degree)
+
     def scale(self, norms: Norms) -> Grads | None:
         """Return a factor of each ĥ, given the norms of the gradient as it is now; None for 1."""
-        return None if self._h is None or self._before is None else self._factors(self._h, self._before, norms)
-
-    def _rescaled(self, h: Grads, before: Norms, now: Norms) -> Grads:
-        factors = self._factors(h, before, now)
-        return h if factors is None else {p: x * factors[p].to(x.dtype) for p, x in h.items()}
-
-    def _factors(self, h: Grads, before: Norms, now: Norms) -> Grads | None:
-        """Return (now/before)^degree for each parameter, 1 where a norm is unknown or zero; None if nothing was scaled."""
-        old, new = before.by_param(), now.by_param()
-        factors: Grads = {}
-        scaled = False
-        for params in _by_device([p for p in h if p in old and p in new]):
-            a, b = torch.stack([old[p] for p in params]), torch.stack([new[p] for p in params])
-            scaled = scaled or not a.is_cpu or not torch.equal(a, b)
-            ratio = torch.where(a > 0, b / a, torch.ones_like(a)).pow(self._optimizer.curvature_degree)
-            factors |= dict(zip(params, ratio.unbind(), strict=True))
-        return {p: factors[p] if p in factors else x.new_ones(()) for p, x in h.items()} if scaled else None
-
-
-def _by_device(params: list[Tensor]) -> list[list[Tensor]]:
-    alike: dict[torch.device, list[Tensor]] = {}
-    for p in params:
-        alike.setdefault(p.device, []).append(p)
-    return list(alike.values())
+        if self._h is None or self._before is None:
+            return None
+        return scaling_factors(self._h, self._before, norms, self._optimizer.curvature_degree)
 
 
 def gradients(params: list[Tensor]) -> Grads:

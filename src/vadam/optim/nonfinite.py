@@ -14,7 +14,8 @@ import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Bucket, Grads
-from vadam.optim.estimate import Estimate, Norms
+from vadam.optim.estimate import Estimate
+from vadam.optim.rescaling import Norms
 from vadam.optim.rule_optimizer import RuleOptimizer
 from vadam.optim.sample import Owner
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from vadam import backends, rules
 from vadam.backends.bucket import Bucket, Grads, are_same, storage_dtype
 from vadam.optim import prior
-from vadam.optim.estimate import Norms
 from vadam.optim.plan import Plan
+from vadam.optim.rescaling import Norms
 from vadam.optim.resume import Resumable
 from vadam.rules import arguments
 from vadam.rules.binding import RuleArgs, bind, call, rule_for, scope
