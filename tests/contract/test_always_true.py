@@ -200,7 +200,7 @@ def test_copies_train_on_as_the_original_would(spec: Spec, how) -> None:
 def test_frozen_and_unused_parameters(spec: Spec) -> None:
     """A frozen weight is neither sampled nor trained; one that the loss does not touch is not trained."""
     problem = Problem()
-    problem.model.register_parameter("unused", nn.Parameter(torch.ones(2, dtype=torch.float64)))
+    problem.model.register_parameter("unused", nn.Parameter(torch.ones(2, dtype=problem.dtype)))
     problem.model[0].bias.requires_grad_(False)
     frozen = problem.model[0].bias.clone()
     opt = spec.make_for(problem.model, samples=2)
@@ -208,7 +208,7 @@ def test_frozen_and_unused_parameters(spec: Spec) -> None:
         problem.step(opt.attach(problem.model) if way == "attach" else opt, spec, way)
     assert torch.equal(problem.model[0].bias, frozen)
     if spec.differentiable:
-        assert torch.equal(problem.model.unused.detach(), torch.ones(2, dtype=torch.float64))
+        assert torch.equal(problem.model.unused.detach(), torch.ones(2, dtype=problem.dtype))
     assert "0.bias" in opt.posterior(problem.model).point
 
 
@@ -232,7 +232,7 @@ def test_groups_have_their_own_priors(spec: Spec) -> None:
         with pytest.raises(ValueError, match=r"lr must be the same in all groups of FullVON, got 0.5"):
             opt.add_param_group({"params": [nn.Parameter(torch.zeros(1))], "lr": 0.5})
         return
-    extra = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    extra = nn.Parameter(torch.zeros(3, dtype=problem.dtype))
     problem.model.register_parameter("extra", extra)
     opt.add_param_group({"params": [extra], "lr": 0.5})
     problem.step(opt.attach(problem.model) if spec.needs_attach else opt, spec)
@@ -331,7 +331,7 @@ def test_mixed_dtypes_tied_weights_and_empty_parameters(spec: Spec) -> None:
         def forward(self, x):
             return self.last(self.second(self.first(x).tanh()).float()).double()
 
-    problem = Problem()
+    problem = Problem(torch.float64)
     problem.model = Odd()
     opt = spec.make_for(problem.model, samples=2)
     for way in spec.ways:

@@ -1,0 +1,70 @@
+"""Every promise on every backend: rows of ``specs`` run on plain and native, one test of each promise also compiled.
+
+A test that takes a ``spec`` and no ``backend`` of its own is repeated here: "auto" becomes the backend, and problems get the dtype that
+it is made for. Compiling a rule takes seconds, so "compiled" runs the tests in ``COMPILED`` with the rows in ``COMPILED_ROWS``: a state
+with scalars and ĥ = ĝ∘ĝ, and a state of vectors alone with a curvature. ``tests/backends/test_lockstep.py`` compiles every rule.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+
+import vadam
+from specs import Problem
+
+DTYPES = {"plain": torch.float64, "native": torch.float32, "compiled": torch.float64}
+COMPILED = {
+    "test_an_exception_in_the_closure_restores_the_mean",
+    "test_an_exception_in_the_context_restores_the_mean_and_the_estimate",
+    "test_weights_are_changed_in_place",
+    "test_noise_comes_from_the_given_generator_alone",
+    "test_resume_from_a_state_dict_is_bit_exact",
+    "test_copies_train_on_as_the_original_would",
+    "test_frozen_and_unused_parameters",
+    "test_groups_have_their_own_priors",
+    "test_a_deterministic_group_is_trained_and_not_sampled",
+    "test_schedulers_change_the_rate",
+    "test_posterior_is_a_snapshot",
+    "test_all_ways_take_the_same_step",
+    "test_attached_model",
+    "test_norm_clipping_equals_scaling_the_loss",
+    "test_accumulation_over_micro_batches_equals_the_whole_batch",
+    "test_nonfinite_gradients_are_refused_or_skipped",
+}
+COMPILED_ROWS = {"Vadam", "VON"}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Repeat tests of rows on every backend."""
+    names = metafunc.fixturenames
+    if "spec" not in names or "backend" in names or "contract_backend" not in names:
+        return
+    compiled = metafunc.function.__name__ in COMPILED
+    metafunc.parametrize("contract_backend", [*DTYPES][: 3 if compiled else 2], indirect=True)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out the compiled rows that others stand for."""
+    items[:] = [item for item in items if not _is_left_out(getattr(item, "callspec", None))]
+
+
+def _is_left_out(callspec: Any) -> bool:
+    params = {} if callspec is None else callspec.params
+    return params.get("contract_backend") == "compiled" and str(params["spec"]) not in COMPILED_ROWS
+
+
+@pytest.fixture(autouse=True)
+def contract_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let "auto" be the backend of this repetition, with problems of its dtype."""
+    name: Any = getattr(request, "param", None)
+    if name is None:
+        return
+    if name == "native":
+        pytest.importorskip("llvmlite")
+    real = vadam.backends.choose
+    monkeypatch.setattr(vadam.backends, "choose", cache(lambda given: real(name if given == "auto" else given)))
+    monkeypatch.setattr(Problem, "dtype", DTYPES[name])
