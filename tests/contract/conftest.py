@@ -29,8 +29,6 @@ COMPILED = {
     "test_a_deterministic_group_is_trained_and_not_sampled",
     "test_schedulers_change_the_rate",
     "test_posterior_is_a_snapshot",
-    "test_all_ways_take_the_same_step",
-    "test_attached_model",
     "test_norm_clipping_equals_scaling_the_loss",
     "test_accumulation_over_micro_batches_equals_the_whole_batch",
     "test_nonfinite_gradients_are_refused_or_skipped",
