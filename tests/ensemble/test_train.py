@@ -253,7 +253,7 @@ def test_progress_is_reported():
         ({"batch_size": 2.5}, "batch_size=2.5 is not valid"),
         ({"chunk": 0}, "chunk=0 is not valid"),
         ({"engine": "fast"}, "engine='fast' is not valid"),
-        ({"likelihood": "poisson"}, "likelihood='poisson' is not valid"),
+        ({"likelihood": "cauchy"}, "likelihood='cauchy' is not valid"),
         ({"network": MLP(4, 5, 1)}, r"cannot take rows of shape \[3\]"),
         ({"network": MLP(3, 5, 2)}, "the network has 2 outputs"),
         (
