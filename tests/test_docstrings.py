@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -46,7 +47,14 @@ PENDING: tuple[str, ...] = (
 
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
+    """Yield the docstrings of modules, classes and functions, and the strings below an assignment that describe it."""
     for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        for before, after in pairwise(body if isinstance(body, list) else []):
+            if isinstance(before, ast.Assign | ast.AnnAssign) and isinstance(after, ast.Expr):
+                value = after.value
+                if isinstance(value, ast.Constant) and isinstance(value.value, str):
+                    yield after, value.value.strip()
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             text = ast.get_docstring(node)
             if text:
