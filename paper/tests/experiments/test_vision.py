@@ -98,7 +98,7 @@ def test_every_method_has_the_same_number_of_trials() -> None:
 
 
 def test_separation_by_hand() -> None:
-    """Of 20 test images the 19 least uncertain are accepted, and so is one of four foreign ones."""
+    """The 19 least uncertain of 20 test images are accepted, and so is one of four OOD images."""
     home, away = torch.arange(20.0), torch.tensor([17.5, 18.5, 30.0, 40.0])
     found = _separation(home, away)
     assert found["fpr95"] == 0.25

@@ -5,7 +5,7 @@ from vadam_paper.experiments.contract import Experiment
 EXPERIMENT = Experiment(
     name="vision",
     artefact="Fashion-MNIST and MNIST",
-    title="Calibration, shifted and foreign images with LeNet-5",
+    title="Calibration, shifted and out-of-distribution images with LeNet-5",
     package=__name__,
     protocols=("text",),
     order=75,

@@ -1,4 +1,4 @@
-"""What we claim for one network trained by a variational optimizer, judged as the paper's claims are."""
+"""Our claims for one network trained by a variational optimizer, judged as the paper's claims are."""
 
 from collections.abc import Callable, Sequence
 
@@ -114,7 +114,7 @@ CLAIMS = (
     Claim(
         "vision-foreign",
         "Aim of vision",
-        f"Its entropy tells foreign images with an AUROC that is {AUROC_GAIN:g} above AdamW’s, on both sets.",
+        f"Its entropy detects OOD images with an AUROC that is {AUROC_GAIN:g} above AdamW’s, on both sets.",
         _foreign,
     ),
     Claim(

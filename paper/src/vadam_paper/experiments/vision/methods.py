@@ -84,7 +84,7 @@ def _radical_inverse(number: int, base: int) -> float:
 
 
 class Setup(NamedTuple):
-    """What an optimizer is made from."""
+    """The arguments from which an optimizer is made."""
 
     model: nn.Module
     settings: Settings

@@ -1,4 +1,4 @@
-"""Figures: reliability, selective prediction, entropies of foreign images, NLL under shift, NLL against draws."""
+"""Figures: reliability, selective prediction, entropies of OOD images, NLL under shift, NLL against draws."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ CAPTIONS = {
     "reliability": "Share of right predictions minus their confidence, against the confidence, first seed: a calibrated method lies on "
     "zero, an overconfident one below.",
     "risk": "Error of the images that are answered when those with the largest entropy are not, first seed. Lower is better.",
-    "foreign": "Entropy of the predictions for test images (grey) and for foreign images (coloured), first seed, in nats.",
+    "foreign": "Entropy of the predictions for test images (grey) and for OOD images (coloured), first seed, in nats.",
     "shift": "NLL of turned and of noisy test images, means over seeds.",
     "draws": "NLL of test images against the number of draws of the weights, first seed; dashed: AdamW.",
 }

@@ -50,7 +50,7 @@ def methods(run: Recorded, name: str) -> list[str]:
 def values(run: Recorded, name: str, method: str, what: str) -> np.ndarray:
     """Return one number for each seed.
 
-    ``what`` is a score, or ``auroc`` and ``fpr95`` (means over the two foreign sets, by entropy), ``auroc_mi`` and ``fpr95_mi``
+    ``what`` is a score, or ``auroc`` and ``fpr95`` (means over the two OOD sets, by entropy), ``auroc_mi`` and ``fpr95_mi``
     (by mutual information).
     """
     return np.asarray([value(result, what) for result in seeds(run, name, method)], dtype=float)

@@ -1,4 +1,4 @@
-"""Score a model: accuracy, calibration, selective prediction, foreign images, shifted images."""
+"""Score a model: accuracy, calibration, selective prediction, OOD images, shifted images."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.task import Part, Task
 
 ACCEPTED = 0.95
-"""Share of the test images that are accepted when the share of accepted foreign images (FPR95) is measured."""
+"""Share of the test images that are accepted when the share of accepted OOD images (FPR95) is measured."""
 BINS = 15
 COVERAGES = 20
 ENTROPY_BINS = 24
@@ -30,7 +30,7 @@ def nll(prediction: Classes, y: Tensor) -> float:
 
 
 def test_scores(config: Config, fitted: Fitted, task: Task, noise: torch.Generator) -> dict[str, Any]:
-    """Return all scores on the test images and on foreign and shifted ones, with the same draws of the weights."""
+    """Return all scores on the test images and on OOD and shifted ones, with the same draws of the weights."""
     drawn = fitted.drawn(config.samples, noise)
     home = drawn.predict(task.scale(task.test.X))
     return {

@@ -125,7 +125,7 @@ def _against_adamw(run: Recorded, name: str) -> Table:
             rows.append((NAMES[method], *cells))
     caption = (
         f"{SETS[name]}: the difference from AdamW, seed by seed, with Student’s 95 % interval where there are seeds enough. Less is "
-        "better for NLL, ECE and AURC. AUROC is the mean over both foreign sets, by entropy."
+        "better for NLL, ECE and AURC. AUROC is the mean over both OOD sets, by entropy."
     )
     return Table(caption, ("Minus AdamW", "Accuracy, %", "NLL", "ECE, %", "AURC, %", "AUROC"), rows)
 

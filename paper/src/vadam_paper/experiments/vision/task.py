@@ -1,4 +1,4 @@
-"""The images of a run: training, validation and test parts of one set, and the foreign test images of two others."""
+"""The images of a run: training, validation and test parts of one set, and the out-of-distribution (OOD) test images of two others."""
 
 from functools import cache
 from pathlib import Path
@@ -13,7 +13,7 @@ from vadam_paper.experiments.vision.config import Config
 from vadam_paper.experiments.vision.network import SIDE
 
 FOREIGN = {"fashion": ("mnist", "notmnist"), "mnist": ("fashion", "notmnist")}
-"""The sets whose test images are foreign to a set."""
+"""The sets whose test images are out of distribution for a set."""
 PUBLISHED = {"fashion": "fashion-mnist", "mnist": "mnist", "notmnist": "notmnist"}
 CLASSES = 10
 
