@@ -43,7 +43,7 @@ def test_list(tmp_path: Path) -> None:
 def test_run_and_resume(tmp_path: Path) -> None:
     arguments = ("run", "theory", "--preset", "smoke", "--out", tmp_path, "--jobs", 1)
     first = answer(*arguments)
-    assert first["cells_done"] == first["cells"] == 7
+    assert first["cells_done"] == first["cells"] == 8
     assert answer(*arguments) == first
     shown = call(*arguments).output
     assert "Theorem 1" in shown
