@@ -31,6 +31,9 @@ from torch.nn import functional as F
 
 from vadam.special import betainc, student_t_cdf
 
+LOG_NOISE_BOUND = 8.0
+"""Log deviations of a stack in training are within ± this, so that an outlier cannot overflow."""
+
 
 class Likelihood(Protocol):
     """The protocol of a likelihood."""
@@ -152,17 +155,19 @@ class InputNoiseGaussian:
 
     @staticmethod
     def log_density(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
-        """Return log N(y | f₁, e^(2 f₂)/τ) of every target."""
+        """Return log N(y | f₁, e^(2 f₂)/τ) of every target; a stack keeps f₂ within ``LOG_NOISE_BOUND``."""
         mean, log_std = _halves(output)
-        log_std = log_std - 0.5 * noise_precision.log()
+        log_std = log_std.clamp(-LOG_NOISE_BOUND, LOG_NOISE_BOUND) - 0.5 * noise_precision.log()
         return -0.5 * (math.log(2 * math.pi) + ((y - mean) * torch.exp(-log_std)) ** 2) - log_std
 
     @staticmethod
     def residual(output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
-        """Return τ e^(−2 f₂) (f₁ − y), then 1 − τ e^(−2 f₂) (f₁ − y)²."""
+        """Return τ e^(−2 f₂) (f₁ − y), then 1 − τ e^(−2 f₂) (f₁ − y)², or 0 where f₂ is out of bounds."""
         mean, log_std = _halves(output)
-        tau, error = noise_precision * torch.exp(-2 * log_std), mean - y
-        return torch.cat([tau * error, 1 - tau * error**2], dim=-1)
+        inside = log_std.abs() <= LOG_NOISE_BOUND
+        tau = noise_precision * torch.exp(-2 * log_std.clamp(-LOG_NOISE_BOUND, LOG_NOISE_BOUND))
+        error = mean - y
+        return torch.cat([tau * error, inside * (1 - tau * error**2)], dim=-1)
 
     @staticmethod
     def _split(output: Tensor) -> tuple[Tensor, Tensor]:

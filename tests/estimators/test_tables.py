@@ -207,7 +207,7 @@ def test_a_posterior_is_the_next_prior(monkeypatch):
     before, after, precision, higher = updated(slice(0, 200), slice(200, 205))
     assert after < 1.2 * before < 0.15
     assert higher > precision  # it has seen more
-    few, more, *_ = updated(slice(0, 20), slice(0, 200))
+    few, more, *_ = updated(slice(0, 12), slice(0, 200))
     assert more < 0.75 * few
     monkeypatch.setattr("vadam.estimators.base.Member", lambda *a, earlier, **k: Member(*a, init=earlier.mean, **k))
     before, after, *_ = updated(slice(0, 200), slice(200, 205))

@@ -15,7 +15,7 @@ from vadam.ensemble.layout import Weights, joined
 from vadam.ensemble.members import Member, Scaling, copied, rows_of
 from vadam.ensemble.step import dropout_masks, gaussian_samples, points
 from vadam.gaussian import MeanFieldGaussian
-from vadam.likelihoods import FORMULAS, outputs_for
+from vadam.likelihoods import FORMULAS, LOG_NOISE_BOUND, outputs_for
 
 FLOATS_A_PASS = 2**17
 TENSORS = ("mean", "precision", "prior_precision", "noise_precision", "dropout")
@@ -140,6 +140,7 @@ class Stack:
         if self.likelihood != "input-noise":
             return f * y_std + y_mean
         mean, log_std = f.chunk(2, dim=-1)
+        log_std = log_std.clamp(-LOG_NOISE_BOUND, LOG_NOISE_BOUND)
         tau = self.noise_precision[:, None, None, None]
         return torch.cat([mean * y_std + y_mean, log_std + y_std.log() - 0.5 * tau.log()], dim=-1)
 

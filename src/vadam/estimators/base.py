@@ -180,12 +180,17 @@ class VadamEstimator(BaseEstimator):
         members = fold_members(problem, setting, None, steps, 0, int(self.members))
         for k, fold in enumerate(held_out):
             members += fold_members(problem, setting, fold, steps, k, judges)
-        stack, diverged = trained(problem, members, setting.likelihood, steps, progress, "networks of the model")
+        usual = float(problem.method(steps).settings["lr"])
+        for lr in [problem.lr] if problem.lr is not None else [None, usual / 4, usual / 16]:
+            tried = members if lr is None else [replace(member, lr=lr) for member in members]
+            stack, diverged = trained(problem, tried, setting.likelihood, steps, progress, "networks of the model")
+            if not diverged.any():
+                break
         progress.close()
         if diverged.any():
             raise ValueError(
                 f"the training diverged with prior_precision={setting.numbers.get('prior_precision', 1.0):.3g}, "
-                f"lr={members[0].lr or problem.method(steps).settings['lr']}: give a smaller lr"
+                f"lr={problem.lr or usual}: give a smaller lr"
             )
         K = int(self.members)
         self.stack_ = stack[range(K)]
