@@ -449,7 +449,7 @@ class TestSweep:
         with pytest.raises(typer.Exit), exit_on_error(False, resume_command="vadam run uci"):
             raise OSError(errno.ENOSPC, "No space left on device")
         said = " ".join(capsys.readouterr().err.split())
-        assert "Finished results are kept: free some space and continue with: vadam run uci" in said
+        assert "Finished results are kept. Free some space and continue with: vadam run uci" in said
 
     def test_a_network_that_diverges_spoils_no_other(self) -> None:
         rng = np.random.default_rng(0)
