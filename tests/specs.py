@@ -165,7 +165,7 @@ SPECS = [
     Spec(
         "VadamGGN",
         vadam.VadamGGN,
-        {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, "batch_size": 8, **_DATA},
+        {"lr": 0.02, "betas": (0.9, 0.99), "init_precision": 20.0, **_DATA},
         state=frozenset({"m", "s", "s0", "gamma1_t", "gamma2_t"}),
         needs_attach=True,
         bad=(*COMMON_BAD, *PRIOR_BAD, *INIT_BAD, *BATCH_BAD, *BETAS_BAD, *TAU_BAD),

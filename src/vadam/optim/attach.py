@@ -9,11 +9,13 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
+from vadam.optim.batch_size import BatchSizeWatch
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
 from vadam.optim.estimate import gradients
 from vadam.optim.interrupts import Uninterrupted
@@ -116,6 +118,12 @@ class Attachment:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
             handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
+        batch_size = next((group["batch_size"] for group in optimizer.param_groups if group.get("batch_size")), None)
+        if batch_size is not None:
+            ranks = 1 if self.replicas is None else dist.get_world_size(self.replicas)
+            watch = BatchSizeWatch(batch_size, optimizer.samples, ranks)
+            handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
+            handles.append(optimizer.register_step_post_hook(watch.after_step))
         self._finalizer = weakref.finalize(optimizer, _remove, handles)
         self._finalizer.atexit = False
 
