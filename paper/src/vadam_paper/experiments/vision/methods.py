@@ -118,7 +118,7 @@ def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
 
 
 def _vadam_ggn(given: Setup) -> torch.optim.Optimizer:
-    kind: Any = optim.VadamGGN  # type: ignore[attr-defined]
+    kind: Any = optim.VadamGGN
     made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
     return made
 
