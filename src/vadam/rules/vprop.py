@@ -2,9 +2,10 @@
 
     θ ~ N(μ, σ²),  σ⁻² = N (s/w + s₀ + τλ̃)
     s₊ = (1 − τβ) s + β ĥ,  s₀₊ = (1 − τβ) s₀
-    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (√(s₊ + s₀₊) + τλ̃)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (√s₊ + τλ̃)
 
-The paper's s is s + s₀ here: the start (init_precision − λ)/N is kept apart as the number s₀. w is Theorem 1's factor
+The start (init_precision − λ)/N is kept apart as the number s₀, as in Vadam: it belongs to the precision, but not to the step. In the
+denominator of the step a start as narrow as a deep network needs would leave no step for thousands of iterations. w is Theorem 1's factor
 (1/M)(N − M)/(N − 1) where the batch size M is given, otherwise 1, as in the paper.
 """
 
@@ -62,5 +63,5 @@ def update(
 ) -> State:
     mu, s, s0 = state
     s, s0 = (1 - tau * beta) * s + beta * h, (1 - tau * beta) * s0
-    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), (s + s0).sqrt(), tau * lam / N)
+    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), s.sqrt(), tau * lam / N)
     return State(mu, s, s0)
