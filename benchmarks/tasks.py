@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from benchmarks.networks import Transformer
 from vadam.likelihoods import Categorical, Gaussian, Likelihood
 from vadam_paper import data
-from vadam_paper.data import idx
 from vadam_paper.experiments.char_lm.network import LanguageModel
 from vadam_paper.experiments.char_lm.text import war_and_peace
 from vadam_paper.experiments.image.network import ResidualNetwork
@@ -81,8 +80,8 @@ def lenet() -> nn.Module:
 
 def images(name: str) -> Task:
     """LeNet-5 on 5,000 images of 28x28 pixels."""
-    found = idx.load(name, rows=slice(0, 6000))
-    X, y = torch.as_tensor(found.X), torch.as_tensor(found.y)
+    found = data.image_set(name)[0]
+    X, y = torch.as_tensor(found.X[:6000]), torch.as_tensor(found.y[:6000])
     return Task(lenet, Categorical(), (X[:5000], y[:5000]), (X[5000:], y[5000:]), 50, 2000)
 
 

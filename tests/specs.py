@@ -74,7 +74,8 @@ PRIOR_BAD = (
 INIT_BAD = (
     ({"prior_precision": 2.0, "init_precision": 1.0}, r"init_precision must be at least prior_precision=2.0, got 1.0"),
     ({"init_precision": float("nan")}, r"init_precision must be .* got nan"),
-    ({"prior_precision": 0.0}, r"infinite variance"),
+    ({"prior_precision": 0.0, "init_precision": "prior"}, r"infinite variance"),
+    ({"init_precision": "wide"}, r"init_precision must be in \[0, inf\) or \"prior\", got 'wide'"),
 )
 BATCH_BAD = (
     ({"batch_size": 0}, r"batch_size must be in \[1, inf\), got 0"),
@@ -116,7 +117,7 @@ SPECS = [
             *BETAS_BAD,
             *TAU_BAD,
             ({"sampling_precision": -1.0}, r"sampling_precision must be in \[0, inf\), got -1.0"),
-            ({"correct_start": 1.0}, r"correct_start must be True or False, got 1.0"),
+            ({"start_in_step": 1.0}, r"start_in_step must be True or False, got 1.0"),
         ),
     ),
     Spec(
@@ -254,14 +255,14 @@ SPECS = [
             *COMMON_BAD,
             *PRIOR_BAD,
             *BETAS_BAD,
-            ({"init_precision": 0.0}, r"init_precision must be in \(0, inf\), got 0.0"),
+            ({"init_precision": 0.0}, r"init_precision must be in \(0, inf\) or \"prior\", got 0.0"),
             ({"eps": -1.0}, r"eps must be in \[0, inf\), got -1.0"),
         ),
     ),
     Spec(
         "IVON",
         vadam.IVON,
-        {"lr": 0.1, "hess_init": 0.5, **_DATA},
+        {"lr": 0.1, "hess_init": 0.5, "clip_radius": float("inf"), **_DATA},
         state=frozenset({"m", "s", "s0", "beta1_t"}),
         degree=1,
         bad=(

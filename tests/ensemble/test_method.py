@@ -12,7 +12,7 @@ from vadam.rules.arguments import contains
 
 REQUIRED = {"vadagrad": {"init_precision": 100.0}}
 CANDIDATES = (0.5, 3.0, 50.0, 1e-3, False, True)
-ACTS_WITH = {"exact_momentum": {"momentum": 0.9}, "correct_start": {"init_precision": 50.0}}
+ACTS_WITH = {"exact_momentum": {"momentum": 0.9}, "start_in_step": {"init_precision": 50.0}}
 ARGUMENTS = [
     pytest.param(name, argument, id=f"{name}-{argument.name}")
     for name in rule_names()

@@ -106,7 +106,14 @@ def test_vprop_with_momentum_is_the_papers(tau: float) -> None:
     alpha, beta, gamma = 0.03, 0.08, 0.8
     state = rules.vprop_momentum.init(torch.tensor(start()), init_precision=20.0, N=N, lam=LAM)
     ours = run(
-        rules.vprop_momentum, state, lambda mu, t: gradient(mu, t) ** 2, alpha=alpha, beta=beta, gamma=gamma, tau=tau
+        rules.vprop_momentum,
+        state,
+        lambda mu, t: gradient(mu, t) ** 2,
+        alpha=alpha,
+        beta=beta,
+        gamma=gamma,
+        tau=tau,
+        kappa=1.0,
     )
     mu = before = start()
     s, k = np.full(D, (20.0 - LAM) / N), tau * LAM / N
@@ -173,7 +180,7 @@ def test_full_von_as_van_finds_a_minimum() -> None:
 
 
 def test_figure_1_to_the_letter() -> None:
-    """With ``correct_start`` ŝ is all of s over 1 − γ₂ᵗ, the start included, as Fig. 1 reads."""
+    """With ``start_in_step`` ŝ is all of s over 1 − γ₂ᵗ, the start included, as Fig. 1 reads."""
     alpha, gamma1, gamma2, init = 0.05, 0.9, 0.99, 20.0
     p = nn.Parameter(torch.tensor(start()))
     opt = vadam.Vadam(
@@ -183,7 +190,7 @@ def test_figure_1_to_the_letter() -> None:
         num_data=N,
         prior_precision=LAM,
         init_precision=init,
-        correct_start=True,
+        start_in_step=True,
     )
     mu, m, s = start(), np.zeros(D), np.full(D, (init - LAM) / N)
     for t in range(1, STEPS + 1):

@@ -226,7 +226,8 @@ def test_tau_zero_is_variational_optimisation(name: str) -> None:
             m = 0.9 * m + 0.1 * g
             mu = mu - 0.1 * (m / (1 - 0.9**t)) / ((s - s0) / (1 - 0.95**t)).sqrt()
         g = gradient(state.mu, t)
-        state = rule.update(state, g, g**2, N=N, lam=LAM, tau=0.0, **rates)
+        letter = {"kappa": 1.0} if name == "vprop" else {}
+        state = rule.update(state, g, g**2, N=N, lam=LAM, tau=0.0, **letter, **rates)
         torch.testing.assert_close(state.mu, mu, **EXACT)
         torch.testing.assert_close(rule.precision(state, N=N, lam=LAM, tau=0.0), N * s, rtol=1e-12, atol=0)
 
@@ -236,7 +237,7 @@ def test_vprop_at_tau_zero_is_vadagrad() -> None:
     vadagrad = rules.vadagrad.init(start(), init_precision=2.0, N=1.0)
     for t in range(STEPS):
         g = gradient(vprop.mu, t)
-        vprop = rules.vprop.update(vprop, g, g**2, alpha=0.1, beta=0.3, N=1.0, lam=LAM, tau=0.0)
+        vprop = rules.vprop.update(vprop, g, g**2, alpha=0.1, beta=0.3, N=1.0, lam=LAM, tau=0.0, kappa=1.0)
         vadagrad = rules.vadagrad.update(vadagrad, gradient(vadagrad.mu, t), g**2, alpha=0.1, beta=0.3, N=1.0)
         torch.testing.assert_close(vprop.mu, vadagrad.mu, **EXACT)
         torch.testing.assert_close(vprop.s + vprop.s0, vadagrad.s, **EXACT)

@@ -114,7 +114,7 @@ class TestNetworks:
             assert {m.settings["lr"] for m in (vadam, bbvi, vogn, vprop, dropout)} == {0.01}
             assert {m.settings["betas"] for m in (vadam, bbvi, dropout)} == {(0.9, 0.99)}
             assert {m.settings["beta"] for m in (vogn, vprop)} == {0.99}
-            assert [m.settings["init_precision"] for m in (vadam, vogn, bbvi)] == [None, None, 10.0]
+            assert [m.settings["init_precision"] for m in (vadam, vogn, bbvi)] == ["prior", "prior", 10.0]
             narrow = name in ("power", "naval")
             for method in ("vadam", "bbvi", "vprop"):
                 space = {axis: tuple(np.log(bounds)) for axis, bounds in methods.space(config, method, name).items()}

@@ -101,7 +101,7 @@ class Method:
     @property
     def starts_above_prior(self) -> bool:
         """Return True if the posterior must not start wider than the prior."""
-        return arguments.INIT_PRECISION in self.rule.ARGUMENTS
+        return arguments.starts_above_prior(rules.RULES[self.name].ARGUMENTS)
 
     # The numbers of the members ----------------------------------------------------------------------------------------------
 
@@ -115,7 +115,8 @@ class Method:
     def numbers(self, members: Sequence[Member], dtype: torch.dtype) -> Numbers:
         """Return the arguments that differ from member to member, [E, 1] each."""
         values = [self.values_of(member) for member in members]
-        computed = {name for name, value in values[0].items() if self.settings.get(name) is None and value is not None}
+        given = {name for name, value in self.settings.items() if value is not None and not isinstance(value, str)}
+        computed = {name for name, value in values[0].items() if name not in given and value is not None}
         return {
             name: torch.tensor([own[name] for own in values], dtype=dtype)[:, None] for name in self._own | computed
         }
@@ -125,7 +126,7 @@ class Method:
         own = {name: getattr(member, name) for name in self._own}
         values = {**self.settings, **{name: value for name, value in own.items() if value is not None}}
         values.setdefault("num_data", member.train_rows)
-        arguments.check(self.rule.ARGUMENTS, values)
+        arguments.check(rules.RULES[self.name].ARGUMENTS, values)
         return values
 
     # The rule ----------------------------------------------------------------------------------------------------------------
@@ -174,7 +175,7 @@ class Method:
         return partial(Method, self.name, **self.as_dict()), ()
 
     def __repr__(self) -> str:
-        usual = {"samples": 1, "drops_out": False, **arguments.defaults(self.rule.ARGUMENTS)}
+        usual = {"samples": 1, "drops_out": False, **arguments.defaults(rules.RULES[self.name].ARGUMENTS)}
         given = [
             f"{name}={value!r}" for name, value in self.as_dict().items() if name not in usual or value != usual[name]
         ]

@@ -262,7 +262,7 @@ class VadamEstimator(BaseEstimator):
         if not method.has_prior:
             return {}
         start = method.settings.get("init_precision")
-        bound = float(start) if method.starts_above_prior and start is not None else math.inf
+        bound = float(start) if method.starts_above_prior and isinstance(start, float | int) else math.inf
         low, high = PRIOR_PRECISIONS[0], min(PRIOR_PRECISIONS[1], bound)
         space = {"prior_precision": (min(low, high / 10), high)}
         coldest = max(TEMPERATURES[0], high / bound)
@@ -276,10 +276,12 @@ class VadamEstimator(BaseEstimator):
         method = method_of(self.optimizer, int(self.samples))
         start = method.settings.get("init_precision")
         narrow = (
-            method.starts_above_prior and start is not None and self.prior_precision / self.temperature > float(start)
+            method.starts_above_prior
+            and isinstance(start, float | int)
+            and self.prior_precision / self.temperature > start
         )
         if named and narrow and not self.tune:
-            method = method.replace(init_precision=None)  # at the prior
+            method = method.replace(init_precision="prior")
         if self.optimizer != "vadam":
             return lambda steps: method
         return lambda steps: method.replace(lr=lr, betas=(0.9, min(0.999, max(0.9, 1 - 4 / steps))))

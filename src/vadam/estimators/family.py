@@ -12,7 +12,7 @@ from vadam.ensemble import Method, rule_names
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "vadam": {"lr": 0.01, "init_precision": 1e4},
-    "vprop": {"lr": 0.05, "beta": 0.99},
+    "vprop": {"lr": 0.05, "beta": 0.99, "init_precision": "prior"},
     "vogn": {"lr": 0.1, "beta": 0.99, "init_precision": 1e3},
     "bbvi": {"lr": 0.05, "betas": (0.9, 0.99), "init_precision": 10.0},
     "ivon": {"lr": 0.1, "betas": (0.9, 0.999), "clip_radius": 0.3, "rescale_lr": False},

@@ -27,7 +27,14 @@ from vadam.optim.base import VariationalOptimizer
 
 quiet()
 
-TABLE_3 = {"lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4}
+TABLE_3 = {
+    "lr": 1e-4,
+    "betas": (0.9, 0.999),
+    "num_data": 1,
+    "prior_precision": 1e-8,
+    "init_precision": "prior",
+    "sampling_precision": 1e4,
+}
 """Settings of the paper's Vadam (Table 3): λ = 1e-8, c = 10000, N = 1."""
 
 

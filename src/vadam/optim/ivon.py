@@ -41,7 +41,7 @@ class IVON(Reparameterised):
         num_data: float,
         prior_precision: float = 1.0,
         hess_init: float = 1.0,
-        clip_radius: float = float("inf"),
+        clip_radius: float = 0.01,
         rescale_lr: bool = True,
         **common: Unpack[Common],
     ) -> None: ...

@@ -40,6 +40,8 @@ class RuleOptimizer(Resumable):
         kept = prior.check(group) if "prior" in group else None
         if isinstance(kept, str):
             group["prior"] = 0.0
+        if kept == "posterior" and "init_precision" in group:
+            group["init_precision"] = "prior"
         arguments.check(self.rule.ARGUMENTS, group)
         if kept is not None:
             group["prior"] = kept

@@ -32,8 +32,10 @@ class Vadam(VariationalOptimizer):
         betas: the weights γ₁, γ₂ of the old in the averages of gradient and squared gradient.
         num_data: the number of training examples N. The loss is the mean over a minibatch; N turns it into the whole.
         prior_precision: λ of the prior N(0, 1/λ) on every weight. It replaces weight decay.
-        init_precision: q's precision at the start; by default that of the prior.
-        correct_start: let ŝ include the start, Fig. 1 to the letter: with a high ``init_precision`` the first steps are shorter.
+        init_precision: the posterior's precision at the start; by default 10 N (or λ, if that is larger), on which deep networks
+            train. "prior" starts at the prior, as the paper does.
+        start_in_step: let ŝ include the start, Fig. 1 to the letter: with a high ``init_precision`` the first steps are shorter. Then
+            ``init_precision`` is by default the prior's.
         samples: Monte-Carlo samples S per ``step(closure)`` (common).
         tau: 1 for inference, 0 for optimisation, in between or annealed for what lies between.
         sampling_precision: added to the precision for sampling only, the constant c of the paper's App. K.
@@ -77,8 +79,8 @@ class Vadam(VariationalOptimizer):
         *,
         num_data: float,
         prior_precision: float = 1.0,
-        init_precision: float | None = None,
-        correct_start: bool = False,
+        init_precision: float | str | None = None,
+        start_in_step: bool = False,
         batch_size: int | None = None,
         tau: float = 1.0,
         sampling_precision: float = 0.0,

@@ -15,17 +15,18 @@ REQUIRED = object()
 
 
 class Argument(NamedTuple):
-    """An argument of an optimizer: ``interval`` is read as mathematics, "[0, 1)", or is "bool"."""
+    """An argument of an optimizer: ``interval`` is read as mathematics, "[0, 1)", or is "bool"; ``words`` are allowed as well."""
 
     name: str
     default: Any
     interval: str
     description: str
     example: str = ""
+    words: tuple[str, ...] = ()
 
     def check(self, value: Any) -> None:
         """Raise if the value is outside the interval; each number of a pair is checked. None stands for a default of None."""
-        if value is None and self.default is None:
+        if (value is None and self.default is None) or (isinstance(value, str) and value in self.words):
             return
         if self.interval == "bool":
             if not isinstance(value, bool):
@@ -41,7 +42,8 @@ class Argument(NamedTuple):
     def _check_number(self, name: str, value: Any) -> None:
         if not contains(self.interval, value):
             hint = f": {self.example}" if self.example else ""
-            raise ValueError(f"{name} must be in {self.interval}, got {value!r}{hint}")
+            words = "".join(f' or "{word}"' for word in self.words)
+            raise ValueError(f"{name} must be in {self.interval}{words}, got {value!r}{hint}")
 
 
 def contains(interval: str, value: Any) -> bool:
@@ -56,24 +58,45 @@ def contains(interval: str, value: Any) -> bool:
 
 
 def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
-    """Refuse wrong values; fill in an ``init_precision`` that was left out and refuse one below the prior's."""
+    """Refuse wrong values; replace an ``init_precision`` that is a word or was left out by its number, refuse one below the prior's."""
     for argument in arguments:
         argument.check(values[argument.name])
     _check_batch_size(values)
-    if any(argument is INIT_PRECISION for argument in arguments):
-        _check_start(values)
-    elif "init_precision" in values and values["init_precision"] is None:
-        values["init_precision"] = values["prior_precision"] / values["temperature"]
-        next(argument for argument in arguments if argument.name == "init_precision").check(values["init_precision"])
+    start = next((argument for argument in arguments if argument.name == "init_precision"), None)
+    if start is not None and "prior_precision" in values:
+        _fill_start(start, values)
+        start.check(values["init_precision"])
+        if starts_above_prior(arguments):
+            _check_start(values)
+
+
+def _fill_start(argument: Argument, values: dict[str, Any]) -> None:
+    """Replace "prior" by the prior's precision and None by a multiple of the number of data, where that is larger.
+
+    Fig. 1 to the letter (``start_in_step``) has the start in its steps, which a narrow one would stop: there None is "prior".
+    """
+    prior, start = _tempered(values["prior_precision"], values), values["init_precision"]
+    if start == "prior" or (start is None and values.get("start_in_step")):
+        values["init_precision"] = prior
+    elif start is None:
+        multiple = NEWTON_START if argument is NEWTON_INIT_PRECISION else START
+        values["init_precision"] = max(prior, _tempered(multiple * values["num_data"] * values["data_weight"], values))
+
+
+def _tempered(precision: float, values: Mapping[str, Any]) -> float:
+    T = values["temperature"]
+    return precision if T == 1 else precision / T
+
+
+def starts_above_prior(arguments: Sequence[Argument]) -> bool:
+    """Return True if the posterior must not start wider than the prior."""
+    return any(argument is INIT_PRECISION or argument is NEWTON_INIT_PRECISION for argument in arguments)
 
 
 def _check_start(values: dict[str, Any]) -> None:
     """Refuse a start below the prior: s₀ = (init_precision − λ)/N is an average of squares."""
     lam, temperature = values["prior_precision"], values["temperature"]
-    tempered = lam if temperature == 1 else lam / temperature
-    if values["init_precision"] is None:
-        values["init_precision"] = tempered
-    start = values["init_precision"]
+    tempered, start = _tempered(lam, values), values["init_precision"]
     if start < tempered:
         prior = f"prior_precision={lam!r}" + ("" if temperature == 1 else f" / temperature={temperature!r}")
         raise ValueError(
@@ -158,8 +181,21 @@ BATCH_SIZE = Argument(
     "[1, inf)",
     "Number of examples M of a step. With it the precision counts s/w, Theorem 1's correction; without it s, as in the paper.",
 )
+START, NEWTON_START = 10.0, 1.0
+"""Default precision of the posterior at the start, in multiples of the number of data (``benchmarks.defaults``).
+
+VOGN, VON and FullVON start wider: the start is in the denominator of their steps, and a narrower one would stop them.
+"""
 INIT_PRECISION = Argument(
-    "init_precision", None, "[0, inf)", "Precision of the posterior at the start; by default that of the prior."
+    "init_precision",
+    None,
+    "[0, inf)",
+    'Precision of the posterior at the start; by default 10 num_data, which networks train on. "prior" starts at the prior, as the '
+    "paper does.",
+    words=("prior",),
+)
+NEWTON_INIT_PRECISION = INIT_PRECISION._replace(
+    description='Precision of the posterior at the start; by default num_data. "prior" starts at the prior, as the paper does.'
 )
 TAU = Argument("tau", 1.0, "[0, 1]", "1 for inference, 0 for optimisation, anneal it for what lies between.")
 SAMPLING_PRECISION = Argument(
@@ -172,11 +208,11 @@ EXACT_MOMENTUM = Argument(
     "bool",
     "Carry the last change of mean and precision over exactly (paper App. E.3, before Σₜ₋₁ ≈ Σₜ).",
 )
-CORRECT_START = Argument(
-    "correct_start",
+START_IN_STEP = Argument(
+    "start_in_step",
     False,
     "bool",
-    "Correct the bias of the start too, as line 7 of Fig. 1 does to the letter: shorter steps at first.",
+    "Count the start in the denominator of the step too, which is the paper to the letter: shorter steps at first.",
 )
 DAMPING = Argument("damping", 0.0, "[0, inf)", "Constant added to the denominator of the step.")
 EPS = Argument("eps", 1e-8, "[0, inf)", "Constant that Adam adds to the denominator.")

@@ -27,7 +27,13 @@ ARGUMENTS = (
     BETAS,
     EPS,
     *DATA_AND_PRIOR,
-    Argument("init_precision", None, "(0, inf)", "Precision of the posterior at the start, also below the prior's."),
+    Argument(
+        "init_precision",
+        None,
+        "(0, inf)",
+        'Precision of the posterior at the start, also below the prior\'s; by default 10 num_data. "prior" starts at the prior.',
+        words=("prior",),
+    ),
 )
 
 

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, TAU
+from vadam.rules.arguments import BETA, DATA_AND_PRIOR, NEWTON_INIT_PRECISION, LR, MOMENTUM, TAU
 from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar, pull
 
 SCOPE = "model"
 CURVATURE = Curvature.HESSIAN
-ARGUMENTS = (LR._replace(default=0.1), BETA._replace(default=0.9), *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, TAU)
+ARGUMENTS = (LR._replace(default=0.1), BETA, *DATA_AND_PRIOR, NEWTON_INIT_PRECISION, MOMENTUM, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,7 +9,7 @@
 The paper starts s at (init_precision − λ)/N. That start is kept apart, as the number s₀ ← (1 − τ(1 − γ₂)) s₀: it belongs
 to the precision, but not to ŝ. The correction divides by 1 − γ₂ᵗ because an average that starts at zero is too small at
 first; a start that is not zero it would multiply by 1/(1 − γ₂), and for thousands of iterations there would be no step.
-Fig. 1 to the letter is ŝ ← (s + κ s₀) / (1 − γ₂ᵗ) with κ = 1 (``correct_start``); otherwise κ = 0.
+Fig. 1 to the letter is ŝ ← (s + κ s₀) / (1 − γ₂ᵗ) with κ = 1 (``start_in_step``); otherwise κ = 0.
 
 w is 1 in the paper. With a batch size M it is Theorem 1's factor (1/M)(N − M)/(N − 1): near a minimum E[ĝ∘ĝ] = w · mean of
 squared per-example gradients, so s/w is the curvature that VOGN keeps. The steps do not change.
@@ -27,7 +27,7 @@ from vadam.rules import arguments
 from vadam.rules.arguments import (
     BATCH_SIZE,
     BETAS,
-    CORRECT_START,
+    START_IN_STEP,
     DATA_AND_PRIOR,
     INIT_PRECISION,
     LR,
@@ -36,7 +36,7 @@ from vadam.rules.arguments import (
 )
 from vadam.rules.von import Scalar, is_zero, pull, ratio
 
-ARGUMENTS = (LR, BETAS, *DATA_AND_PRIOR, INIT_PRECISION, CORRECT_START, BATCH_SIZE, TAU, SAMPLING_PRECISION)
+ARGUMENTS = (LR, BETAS, *DATA_AND_PRIOR, INIT_PRECISION, START_IN_STEP, BATCH_SIZE, TAU, SAMPLING_PRECISION)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,7 +44,7 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
     gamma1, gamma2 = values["betas"]
     rates = {"alpha": values["lr"], "gamma1": gamma1, "gamma2": gamma2, "tau": values["tau"]}
     w = arguments.theorem1_weight(values["batch_size"], values["num_data"])
-    return {**arguments.data_args(values), **rates, "w": w, "kappa": float(values["correct_start"])}
+    return {**arguments.data_args(values), **rates, "w": w, "kappa": float(values["start_in_step"])}
 
 
 class State(NamedTuple):

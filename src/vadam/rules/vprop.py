@@ -2,11 +2,11 @@
 
     θ ~ N(μ, σ²),  σ⁻² = N (s/w + s₀ + τλ̃)
     s₊ = (1 − τβ) s + β ĥ,  s₀₊ = (1 − τβ) s₀
-    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (√s₊ + τλ̃)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (√(s₊ + κ s₀₊) + τλ̃)
 
-The start (init_precision − λ)/N is kept apart as the number s₀, as in Vadam: it belongs to the precision, but not to the step. In the
-denominator of the step a start as narrow as a deep network needs would leave no step for thousands of iterations. w is Theorem 1's factor
-(1/M)(N − M)/(N − 1) where the batch size M is given, otherwise 1, as in the paper.
+The start (init_precision − λ)/N is kept apart as the number s₀, as in Vadam: it belongs to the precision, but not to the step, where a
+start as narrow as a deep network needs would leave no step for thousands of iterations. The paper to the letter is κ = 1
+(``start_in_step``); otherwise κ = 0. w is Theorem 1's factor (1/M)(N − M)/(N − 1) where the batch size M is given, otherwise 1.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, TAU
-from vadam.rules.von import Scalar, pull, ratio
+from vadam.rules.arguments import BATCH_SIZE, BETA, DATA_AND_PRIOR, INIT_PRECISION, LR, MOMENTUM, START_IN_STEP, TAU
+from vadam.rules.von import Scalar, is_zero, pull, ratio
 
 MOMENTUM_RULES = {False: "vprop_momentum"}
-ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, MOMENTUM, BATCH_SIZE, TAU)
+ARGUMENTS = (LR, BETA, *DATA_AND_PRIOR, INIT_PRECISION, START_IN_STEP, MOMENTUM, BATCH_SIZE, TAU)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -31,6 +31,7 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
         "beta": 1 - values["beta"],
         "gamma": values["momentum"],
         "tau": values["tau"],
+        "kappa": float(values["start_in_step"]),
         "w": arguments.theorem1_weight(values["batch_size"], values["num_data"]),
     }
 
@@ -49,6 +50,11 @@ def precision(state: State, *, N: Scalar, lam: Scalar, tau: Scalar = 1.0, w: Sca
     return N / w * state.s + (N * state.s0 + tau * lam)
 
 
+def root(s: Tensor, s0: Scalar, kappa: Scalar) -> Tensor:
+    """Return √(s + κ s₀), the scale of the step."""
+    return (s if is_zero(kappa) else s + kappa * s0).sqrt()
+
+
 def update(
     state: State,
     g: Tensor,
@@ -60,8 +66,9 @@ def update(
     lam: Scalar,
     mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
+    kappa: Scalar = 0.0,
 ) -> State:
     mu, s, s0 = state
     s, s0 = (1 - tau * beta) * s + beta * h, (1 - tau * beta) * s0
-    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), s.sqrt(), tau * lam / N)
+    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), root(s, s0, kappa), tau * lam / N)
     return State(mu, s, s0)

@@ -63,9 +63,9 @@ def resume(stack: Stack, curve: Curve, context: CellContext) -> int:
 def method(config: Config, name: str, samples: int) -> Method:
     match name:
         case "bbvi":
-            return Method("bbvi", lr=config.lr, betas=config.betas, samples=samples)
+            return Method("bbvi", lr=config.lr, betas=config.betas, samples=samples, init_precision="prior")
         case "vadam":
-            return Method("vadam", lr=config.lr, betas=config.betas, samples=samples)
+            return Method("vadam", lr=config.lr, betas=config.betas, samples=samples, init_precision="prior")
         case "vogn":
-            return Method("vogn", lr=config.lr, beta=config.vogn_beta, samples=samples)
+            return Method("vogn", lr=config.lr, beta=config.vogn_beta, samples=samples, init_precision="prior")
     raise ValueError(f"no method {name}")

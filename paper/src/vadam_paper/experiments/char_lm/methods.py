@@ -1,5 +1,6 @@
 """The four methods of App. M with the settings of its Table 4, and three of ours."""
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -53,6 +54,6 @@ METHODS = {
     "vadagrad": Method(0.0075, 40, _sampled(VadaGrad, first_s=1e-4, beta=0.5)),
     "vadagrad-total": Method(0.0075, 40, _sampled(VadaGrad, first_s=1e-4, beta=0.5), "text"),
     "vadam": Method(0.0012, 40, _sampled(Vadam, first_s=1.0), "sequence"),
-    "ivon": Method(2.0, 80, _sampled(IVON, hess_init=0.01)),
+    "ivon": Method(2.0, 80, _sampled(IVON, hess_init=0.01, clip_radius=math.inf)),
     "vogn": Method(0.01, 40, _sampled(VOGN, first_s=1.0, beta=0.999, momentum=0.9), "sequence"),
 }

@@ -1,6 +1,6 @@
 """Run the stochastic loop over a stack of logistic regressions, compiled in blocks of steps.
 
-One step draws ε and a minibatch (with replacement) for every member, evaluates at θ = μ + ε/√precision
+One step draws ε and a minibatch for every member (with replacement, or from shuffled epochs), evaluates at θ = μ + ε/√precision
 
     ĝ = mean_i (σ(xᵢᵀθ) − yᵢ) xᵢ      ĥ = ĝ∘ĝ (magnitude),  mean_i (σ − yᵢ)² xᵢ² (ggn),  mean_i σ(1 − σ) xᵢ² (hessian)
 
@@ -50,6 +50,15 @@ class Method:
     steps: int
     init_precision: float | None = None
     """Precision of q at the start; None for the prior precision."""
+    w: float | None = None
+    """Theorem 1's factor, by which the rule's precision divides s; None for a rule without it."""
+    shuffled: bool = False
+    """Draw minibatches without replacement, from epochs in random order; a last part of fewer than M rows is left out."""
+
+    def precision(self, state: Any, N: float, lam: Tensor) -> Tensor:
+        """Return the precision of q."""
+        corrected = {} if self.w is None else {"w": self.w}
+        return self.rule.precision(state, N=N, lam=lam, **corrected)
 
 
 class Snapshot(NamedTuple):
@@ -76,17 +85,17 @@ def train(
     Return the snapshots at or after the steps ``keep_at``, and last the one of the final step.
     """
     N, lam = float(problem.num_data), problem.prior_precision
-    loop = _loop(method.rule, method.curvature, compiled)
+    loop = _loop(method, compiled)
     state, first, kept = _resume(problem, method, start, context)
     wanted = [step for step in sorted(keep_at) if step < method.steps]
     for done, chunk in _chunks(problem, method, first, seed, key):
         state = loop(state, *chunk, N, lam)
         step = min(done, method.steps)
         if len(kept) < len(wanted) and step >= wanted[len(kept)]:
-            kept.append(Snapshot(step, state.mu, method.rule.precision(state, N=N, lam=lam)))
+            kept.append(Snapshot(step, state.mu, method.precision(state, N, lam)))
         context.report(step / method.steps)
         context.checkpoint(_tensors(state, kept), {"step": done, "kept": [snapshot.step for snapshot in kept]})
-    return [*kept, Snapshot(method.steps, state.mu, method.rule.precision(state, N=N, lam=lam))]
+    return [*kept, Snapshot(method.steps, state.mu, method.precision(state, N, lam))]
 
 
 def _chunks(
@@ -99,17 +108,31 @@ def _chunks(
     for begin in range(first, method.steps, size):
         random = generator(seed, key, begin)
         K = min(size, method.steps - begin)
-        rows = problem.train[members, torch.randint(problem.num_data, (size, E, M), generator=random)[:K]]
+        drawn = _epochs if method.shuffled else _with_replacement
+        rows = problem.train[members, drawn(problem.num_data, size, E, M, random)[:K]]
         eps = torch.randn(size, E, D, generator=random, dtype=problem.pool.dtype)[:K]
         t = torch.arange(begin + 1, begin + K + 1, dtype=torch.float64)
         x = problem.pool.index_select(0, rows.flatten()).view(K, E, M, D)
         yield begin + K, (x, problem.labels[rows], eps, method.rates(t))
 
 
-def _loop(rule: Rule, curvature: str, compiled: bool) -> Callable[..., Any]:
+def _with_replacement(N: int, steps: int, E: int, M: int, random: torch.Generator) -> Tensor:
+    return torch.randint(N, (steps, E, M), generator=random)
+
+
+def _epochs(N: int, steps: int, E: int, M: int, random: torch.Generator) -> Tensor:
+    """Return minibatches [steps, E, M] from epochs in random order."""
+    in_epoch = N // M
+    orders = [torch.rand(E, N, generator=random).argsort(1) for _ in range(-(-steps // in_epoch))]
+    return torch.cat([order[:, : in_epoch * M].view(E, in_epoch, M).transpose(0, 1) for order in orders])[:steps]
+
+
+def _loop(method: Method, compiled: bool) -> Callable[..., Any]:
+    rule, curvature = method.rule, method.curvature
+
     def steps(state: Any, x: Tensor, y: Tensor, eps: Tensor, rates: dict[str, Tensor], N: float, lam: Tensor) -> Any:
         for k in range(eps.shape[0]):
-            theta = state.mu + eps[k] * rule.precision(state, N=N, lam=lam).rsqrt()
+            theta = state.mu + eps[k] * method.precision(state, N, lam).rsqrt()
             g, h = gradient_and_curvature(x[k], y[k], theta, curvature)
             state = rule.update(state, g, h, N=N, lam=lam, **{name: rate[k] for name, rate in rates.items()})
         return state

@@ -1,11 +1,12 @@
 """The methods of Fig. 2b and 2c, as the authors' program runs them and as the text describes them."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
 from vadam.rules import natural_momentum
+from vadam.rules.arguments import theorem1_weight
 from vadam_paper.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
 from vadam_paper.experiments.logreg.engine import Method
 from vadam_paper.experiments.logreg.rates import constant, decayed
@@ -74,6 +75,15 @@ def text_vadam(rates: Rates, batch_size: int, steps: int) -> Method:
 def text_vadam_with_larger_steps(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
     """Return Fig. 1 with α₀ √N, the step length of the authors' program."""
     return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps)
+
+
+def vadam_with_batch_size(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
+    """Return ``text_vadam_with_larger_steps`` with ``batch_size=M``: the precision counts s/w (Theorem 1), the steps stay.
+
+    Theorem 1 draws minibatches without replacement, so that is what this method does.
+    """
+    plain = text_vadam_with_larger_steps(rates, batch_size, steps, num_data)
+    return replace(plain, w=theorem1_weight(batch_size, num_data), shuffled=True)
 
 
 def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:

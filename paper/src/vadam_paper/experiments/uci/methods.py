@@ -85,15 +85,15 @@ def _method(config: Config, method: str, name: str) -> Method:
     S = 5 if name in LARGE else 10
     match method:
         case "vadam":
-            return Method("vadam", lr=lr, betas=betas, samples=S)
+            return Method("vadam", lr=lr, betas=betas, samples=S, init_precision="prior")
         case "vadam-printed":
-            return Method("vadam", lr=lr, betas=betas[::-1], samples=S)
+            return Method("vadam", lr=lr, betas=betas[::-1], samples=S, init_precision="prior")
         case "bbvi":
             return Method("bbvi", lr=lr, betas=betas, samples=2 * S, init_precision=10.0)
         case "vogn":
-            return Method("vogn", lr=lr, beta=beta, samples=S)
+            return Method("vogn", lr=lr, beta=beta, samples=S, init_precision="prior")
         case "vprop":
-            return Method("vprop", lr=lr, beta=beta, samples=S)
+            return Method("vprop", lr=lr, beta=beta, samples=S, init_precision="prior")
         case "mc-dropout":
             return Method("adam", lr=lr, betas=betas, drops_out=True)
     raise ValueError(f"no method {method}")

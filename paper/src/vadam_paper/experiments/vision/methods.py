@@ -129,7 +129,7 @@ def _vogn(given: Setup) -> torch.optim.Optimizer:
 
 
 def _ivon(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
+    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT, "clip_radius": float("inf")}
     return optim.IVON(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
 
 
