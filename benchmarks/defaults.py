@@ -104,7 +104,7 @@ def by(task: Task, optimizer: str, arguments: dict[str, Any], seed: int) -> dict
     """Return the scores of an optimizer with some arguments, or why it stopped."""
     weights = sum(p.numel() for p in task.network().parameters())
     start = arguments.pop("start")(task.N, weights)
-    if optimizer == "IVON" and "init_precision" in start:
+    if optimizer == "IVON" and "init_precision" in start:  # its name of the start
         start = {"hess_init": start["init_precision"] / task.N}
     if optimizer == "VadamGGN" or optimizer == "VOGN":
         make = lambda m: getattr(vadam, optimizer)(m.parameters(), num_data=task.N, **start, **arguments).attach(m)  # noqa: E731
@@ -120,6 +120,14 @@ def by(task: Task, optimizer: str, arguments: dict[str, Any], seed: int) -> dict
     return found | ({"start_share": shares.start, "prior_share": shares.prior} if shares is not None else {})
 
 
+def line(task: str, optimizer: str, start: str, row: dict[str, Any], adam: float, seconds: float) -> str:
+    """Return a row of the printed table."""
+    score = row.get("accuracy", row.get("rmse", math.nan))
+    shares = f"{row.get('start_share', math.nan):>7.2f}{row.get('prior_share', math.nan):>7.2f}"
+    numbers = f"{row['nll']:>9.3f}{row['nll'] - adam:>9.3f}{row['way']:>7.2f}{score:>8.3f}"
+    return f"{task:<12}{optimizer:<10}{start:<12}{numbers}{shares}{seconds:>6.1f}  {row.get('error', '')[:90]}"
+
+
 def parsed(options: list[str]) -> dict[str, Any]:
     """Return arguments such as lr=0.1 as a dictionary of numbers."""
     pairs = (option.split("=") for option in options)
@@ -130,20 +138,27 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default=",".join(TASKS))
     parser.add_argument("--optimizers", default=",".join(RATES))
-    parser.add_argument("--candidates", default="default")
+    parser.add_argument("--candidates", default="default,prior")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--set", nargs="*", default=[], metavar="NAME=VALUE", help="other arguments, e.g. lr=0.01 betas=0.9/0.99")
-    parser.add_argument("--out", type=Path, default=None)
+    parser.add_argument(
+        "--set", nargs="*", default=[], metavar="NAME=VALUE", help="other arguments, e.g. lr=0.01 betas=0.9/0.99"
+    )
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "defaults.json")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     results: dict[str, dict[str, Any]] = {}
-    print(f"{'task':<12}{'optimizer':<10}{'start':<12}{'NLL':>9}{'- Adam':>9}{'way':>7}{'score':>8}{'start':>7}{'prior':>7}{'s':>6}")
+    print(
+        f"{'task':<12}{'optimizer':<10}{'start':<12}{'NLL':>9}{'- Adam':>9}{'way':>7}{'score':>8}{'start':>7}{'prior':>7}{'s':>6}"
+    )
     for name in options.tasks.split(","):
         task = TASKS[name]()
         base, adam = constant(task), by_adam(task, options.seed)
         rows = results[name] = {"constant": {"nll": base}, "Adam": adam}
-        print(f"{name:<12}{'constant':<22}{base:>9.3f}\n{name:<12}{'Adam':<22}{adam['nll']:>9.3f}{'':>16}{[*adam.values()][1]:>8.3f}", flush=True)
+        print(
+            f"{name:<12}{'constant':<22}{base:>9.3f}\n{name:<12}{'Adam':<22}{adam['nll']:>9.3f}{'':>16}{[*adam.values()][1]:>8.3f}",
+            flush=True,
+        )
         for optimizer in options.optimizers.split(","):
             if optimizer == "FullVON" and name not in SMALL:
                 continue
@@ -153,15 +168,8 @@ def main() -> None:
                 row = by(task, optimizer, arguments, options.seed)
                 row["way"] = (base - row["nll"]) / (base - adam["nll"])
                 rows[f"{optimizer}/{candidate}"] = row
-                score = row.get("accuracy", row.get("rmse", math.nan))
-                print(
-                    f"{name:<12}{optimizer:<10}{candidate:<12}{row['nll']:>9.3f}{row['nll'] - adam['nll']:>9.3f}{row['way']:>7.2f}{score:>8.3f}"
-                    f"{row.get('start_share', math.nan):>7.2f}{row.get('prior_share', math.nan):>7.2f}{time.perf_counter() - begun:>6.1f}"
-                    f"  {row.get('error', '')[:90]}",
-                    flush=True,
-                )
-    if options.out is not None:
-        write(options.out, results, draws=DRAWS, seed=options.seed, set=options.set)
+                print(line(name, optimizer, candidate, row, adam["nll"], time.perf_counter() - begun), flush=True)
+    write(options.out, results, draws=DRAWS, seed=options.seed, set=options.set)
 
 
 if __name__ == "__main__":

@@ -47,17 +47,24 @@ class Task:
 
 
 def readme() -> Task:
-    """The README's sine: 120 points, 1-50-1, noise of standard deviation 0.1."""
+    """Return the README's sine: 120 points, 1-50-1, noise of standard deviation 0.1."""
     g = torch.Generator().manual_seed(0)
     x = torch.linspace(-3, 3, 120).unsqueeze(1)
     y = x.sin() + 0.1 * torch.randn(120, 1, generator=g)
     v = 6 * torch.rand(200, 1, generator=g) - 3
     network = lambda: nn.Sequential(nn.Linear(1, 50), nn.ReLU(), nn.Linear(50, 1))  # noqa: E731
-    return Task(network, Gaussian(noise_precision=100.0), (x, y), (v, v.sin() + 0.1 * torch.randn(200, 1, generator=g)), 10, 3000)
+    return Task(
+        network,
+        Gaussian(noise_precision=100.0),
+        (x, y),
+        (v, v.sin() + 0.1 * torch.randn(200, 1, generator=g)),
+        10,
+        3000,
+    )
 
 
 def uci(name: str, noise_precision: float, steps: int = 3000) -> Task:
-    """A UCI table, one hidden layer of 50 units; a tenth of the first split's training rows is for validation."""
+    """Return a UCI table: one hidden layer of 50 units; a tenth of the first split's training rows is for validation."""
     table = data.load(name)
     rows = data.splits(name)[0].train
     X, y = torch.as_tensor(table.X[rows]).float(), torch.as_tensor(table.y[rows]).float().unsqueeze(1)
@@ -71,7 +78,7 @@ def uci(name: str, noise_precision: float, steps: int = 3000) -> Task:
 
 
 def lenet() -> nn.Module:
-    """LeNet-5 with ReLU and max pooling."""
+    """Return LeNet-5 with ReLU and max pooling."""
     return nn.Sequential(
         nn.Conv2d(1, 6, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(6, 16, 5), nn.ReLU(), nn.MaxPool2d(2),
         nn.Flatten(), nn.Linear(400, 120), nn.ReLU(), nn.Linear(120, 84), nn.ReLU(), nn.Linear(84, 10),
@@ -79,14 +86,14 @@ def lenet() -> nn.Module:
 
 
 def images(name: str) -> Task:
-    """LeNet-5 on 5,000 images of 28x28 pixels."""
+    """Return LeNet-5 on 5,000 images of 28x28 pixels."""
     found = data.image_set(name)[0]
     X, y = torch.as_tensor(found.X[:6000]), torch.as_tensor(found.y[:6000])
     return Task(lenet, Categorical(), (X[:5000], y[:5000]), (X[5000:], y[5000:]), 50, 2000)
 
 
 def usps() -> Task:
-    """A CNN of 16 and 32 channels on the digits of USPS, 16x16; the last 1,291 training images are for validation."""
+    """Return a CNN of 16 and 32 channels on the digits of USPS, 16x16; the last 1,291 training images are for validation."""
     table = data.load("usps")
     X, y = torch.as_tensor(table.X[:7291]).float().view(-1, 1, 16, 16), torch.as_tensor(table.y[:7291])
     order = torch.randperm(7291, generator=torch.Generator().manual_seed(0))
@@ -102,18 +109,23 @@ def usps() -> Task:
 
 
 def residual() -> Task:
-    """A residual network with GroupNorm on scikit-learn's 8x8 digits; the last fifth is for validation."""
+    """Return a residual network with GroupNorm on scikit-learn's 8x8 digits; the last fifth is for validation."""
     table = data.load("digits")
     X, y = torch.as_tensor(table.X).float().view(-1, 1, 8, 8) / 16, torch.as_tensor(table.y)
     order = torch.randperm(len(X), generator=torch.Generator().manual_seed(0))
     X, y = X[order], y[order]
     return Task(
-        lambda: ResidualNetwork("group", 1, (16, 32), 10), Categorical(), (X[:1437], y[:1437]), (X[1437:], y[1437:]), 32, 1200
+        lambda: ResidualNetwork("group", 1, (16, 32), 10),
+        Categorical(),
+        (X[:1437], y[:1437]),
+        (X[1437:], y[1437:]),
+        32,
+        1200,
     )
 
 
 def intents() -> Task:
-    """A transformer of two blocks that tells 30 intents of CLINC150's questions apart, from their words."""
+    """Return a transformer of two blocks that tells 30 intents of CLINC150's questions apart, from their words."""
     sets = json.loads((Path(os.environ.get("VADAM_DATA", "")) / "text" / "clinc150_full.json").read_text())
     classes = sorted({label for _, label in sets["train"]})[::5]
     counts: dict[str, int] = {}
@@ -151,7 +163,7 @@ class NextCharacter(nn.Module):
 
 
 def language_model() -> Task:
-    """An LSTM of 64 units on 100,000 characters of War and Peace, in chunks of 25; N is the number of characters."""
+    """Return an LSTM of 64 units on 100,000 characters of War and Peace, in chunks of 25; N is the number of characters."""
     corpus = war_and_peace(125_000, None)
     train, validation = (
         (part[: len(part) // 25 * 25 - 25].view(-1, 25), part[1 : len(part) // 25 * 25 - 24].view(-1, 25))

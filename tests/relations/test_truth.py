@@ -37,7 +37,15 @@ def test_von_finds_the_mean_field_posterior() -> None:
     """
     problem = LinearProblem()
     w = nn.Parameter(torch.zeros(problem.d, dtype=torch.float64))
-    opt = vadam.VON([w], lr=1.0, beta=0.9, num_data=problem.n, prior_precision=problem.lam, curvature="exact", init_precision="prior")
+    opt = vadam.VON(
+        [w],
+        lr=1.0,
+        beta=0.9,
+        num_data=problem.n,
+        prior_precision=problem.lam,
+        curvature="exact",
+        init_precision="prior",
+    )
     scheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: 1 / (2 + 0.2 * t))
     for _ in range(3000):
         opt.step(lambda: problem.nll(w))

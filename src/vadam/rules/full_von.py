@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, DATA_AND_PRIOR, NEWTON_INIT_PRECISION, LR, MOMENTUM, TAU
+from vadam.rules.arguments import BETA, DATA_AND_PRIOR, LR, MOMENTUM, NEWTON_INIT_PRECISION, TAU
 from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar, pull
 

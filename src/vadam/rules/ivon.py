@@ -27,7 +27,9 @@ ARGUMENTS = (
     BETAS._replace(default=(0.9, 0.99999)),
     *DATA_AND_PRIOR,
     Argument("hess_init", 1.0, "(0, inf)", "Start s₀ of the Hessian.", "e.g. hess_init=0.5"),
-    Argument("clip_radius", 0.01, "(0, inf]", "Bound ξ of the elements of a step before the rate; inf for no clipping."),
+    Argument(
+        "clip_radius", 0.01, "(0, inf]", "Bound ξ of the elements of a step before the rate; inf for no clipping."
+    ),
     Argument("rescale_lr", True, "bool", "Multiply the rate by s₀ + λ/N, so that the first steps are those of SGD."),
 )
 

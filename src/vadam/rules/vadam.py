@@ -27,11 +27,11 @@ from vadam.rules import arguments
 from vadam.rules.arguments import (
     BATCH_SIZE,
     BETAS,
-    START_IN_STEP,
     DATA_AND_PRIOR,
     INIT_PRECISION,
     LR,
     SAMPLING_PRECISION,
+    START_IN_STEP,
     TAU,
 )
 from vadam.rules.von import Scalar, is_zero, pull, ratio

@@ -15,7 +15,16 @@ import torch
 from torch import Tensor
 
 from vadam.rules import arguments
-from vadam.rules.arguments import BETA, DAMPING, DATA_AND_PRIOR, EXACT_MOMENTUM, NEWTON_INIT_PRECISION, LR, MOMENTUM, TAU
+from vadam.rules.arguments import (
+    BETA,
+    DAMPING,
+    DATA_AND_PRIOR,
+    EXACT_MOMENTUM,
+    LR,
+    MOMENTUM,
+    NEWTON_INIT_PRECISION,
+    TAU,
+)
 from vadam.rules.binding import Curvature
 
 Scalar = float | Tensor
@@ -24,7 +33,16 @@ TINY = 1e-19
 
 CURVATURE = Curvature.HESSIAN
 MOMENTUM_RULES = {False: "natural_momentum", True: "exact_momentum"}
-ARGUMENTS = (LR._replace(default=0.1), BETA, *DATA_AND_PRIOR, NEWTON_INIT_PRECISION, MOMENTUM, EXACT_MOMENTUM, DAMPING, TAU)
+ARGUMENTS = (
+    LR._replace(default=0.1),
+    BETA,
+    *DATA_AND_PRIOR,
+    NEWTON_INIT_PRECISION,
+    MOMENTUM,
+    EXACT_MOMENTUM,
+    DAMPING,
+    TAU,
+)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -99,7 +99,15 @@ def _vogn(settings: Settings, model: nn.Module, data: Data, generator: torch.Gen
 
 def _ivon(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
     groups, start = _groups(model, NORM_RATE), START["ivon"]
-    return IVON(groups, settings["lr"], (0.9, BETA), **data.scale(settings), hess_init=start, clip_radius=math.inf, generator=generator)
+    return IVON(
+        groups,
+        settings["lr"],
+        (0.9, BETA),
+        **data.scale(settings),
+        hess_init=start,
+        clip_radius=math.inf,
+        generator=generator,
+    )
 
 
 def _adagrad(settings: Settings, model: nn.Module, data: Data, generator: torch.Generator) -> torch.optim.Optimizer:
