@@ -17,7 +17,7 @@ from vadam.rules.binding import rule_for
 METHODS = [
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=3),
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, tau=0.7, init_precision=30.0),
-    Method("vprop", lr=0.02, beta=0.95, samples=3),
+    Method("vprop", lr=0.02, beta=0.95, samples=3, init_precision="prior"),
     Method("vogn", lr=0.02, beta=0.95, samples=3, damping=0.01),
     Method("vogn", lr=0.02, beta=0.95, samples=2, momentum=0.5, data_weight=2.0),
     Method("vadam", lr=0.02, betas=(0.8, 0.95), samples=2, sampling_precision=7.0),
@@ -111,7 +111,8 @@ class Rule:
         N = N * v.get("data_weight", 1.0)
         self.scale = {"N": N} if self.name == "vadagrad" else {"N": N, "lam": lam}
         start = v["hess_init"] * N + lam if self.name == "ivon" else v["init_precision"]
-        start = lam if start is None else start
+        usual = max(lam, N if self.name == "vogn" else 10 * N)
+        start = {None: usual, "prior": lam}.get(start, start)
         self.states = {n: self.module.init(p.detach(), init_precision=start, **self.scale) for n, p in params.items()}
 
     def stddev(self, extra=0.0):
