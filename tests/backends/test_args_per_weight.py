@@ -93,7 +93,11 @@ def test_model_rules_take_the_vector() -> None:
         precision = {str(i): torch.full_like(p, x) for i, (p, x) in enumerate(pairs)}
         prior = vadam.MeanFieldGaussian({name: torch.zeros_like(x) for name, x in precision.items()}, precision)
         groups = [{"params": [p], "prior_precision": x} for p, x in pairs]
-        start = {"init_precision": None, "prior_precision": 1.0, "generator": torch.Generator().manual_seed(1)}
+        start = {
+            "init_precision": None if per_weight else "prior",
+            "prior_precision": 1.0,
+            "generator": torch.Generator().manual_seed(1),
+        }
         opt = spec.make(params, prior=prior, **start) if per_weight else spec.make(groups, **start)
         for _ in range(4):
             problem.step(opt, spec)
@@ -111,7 +115,16 @@ def test_long_tensors_are_cut_with_their_arguments(backend: str, monkeypatch: py
     params[0] = params[0].to(memory_format=torch.channels_last)
     lam = [torch.rand(shape) + 1 for shape in shapes]
     grads, s = ([torch.randn(p.shape).abs() for p in params] for _ in range(2))
-    numbers = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "mu0": 0.0, "tau": 1.0, "w": 1.0, "sampling_precision": 0.0}
+    numbers = {
+        "alpha": 0.1,
+        "beta": 0.2,
+        "N": 10.0,
+        "mu0": 0.0,
+        "tau": 1.0,
+        "kappa": 0.0,
+        "w": 1.0,
+        "sampling_precision": 0.0,
+    }
     expected = []
     for p, x, g, weight in zip(params, lam, grads, s, strict=True):
         new = 0.8 * weight + 0.2 * g * g
@@ -130,7 +143,7 @@ def test_samples_have_the_precision_of_each_weight(backend: str) -> None:
     """(θ − μ)² × precision has mean 1 in each half: 20,000 squares of normal numbers, six standard errors of √(2/20,000)."""
     p = torch.zeros(40_000)
     lam = torch.cat([torch.full((20_000,), 4.0), torch.full((20_000,), 100.0)])
-    numbers = {"N": 1.0, "tau": 1.0, "w": 1.0, "sampling_precision": 0.0}
+    numbers = {"N": 1.0, "tau": 1.0, "kappa": 0.0, "w": 1.0, "sampling_precision": 0.0}
     bucket = Bucket(rules.vprop, {**numbers, "lam": [lam]}, [p], [{"s": torch.zeros_like(p), "s0": 0.0}])
     noise = backends.noise.NoiseSource(torch.Generator().manual_seed(0))
     draw = backends.choose(backend).draw([bucket], noise, 1.0, keep_mean=True)

@@ -31,7 +31,7 @@ def test_a_rule_of_whole_matrices_is_not_arithmetic() -> None:
 
 def test_the_loop_computes_the_rule() -> None:
     mu, g, s = torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0])
-    rule_args = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "lam": 5.0, "mu0": 0.0, "tau": 1.0}
+    rule_args = {"alpha": 0.1, "beta": 0.2, "N": 10.0, "lam": 5.0, "mu0": 0.0, "tau": 1.0, "kappa": 0.0}
     bucket = Bucket(rules.vprop, rule_args, [mu], [{"s": s, "s0": 0.0}])
     choose("native").update([bucket], {mu: g}, {})
     assert float(s) == pytest.approx(0.8 * 3 + 0.2 * 4)

@@ -175,7 +175,9 @@ def test_small_and_large_tensors_have_noise_of_their_own(backend: str) -> None:
     """In one bucket or not, no two weights share a number, and every one has variance 1/λ."""
     weights = [nn.Parameter(torch.zeros(n)) for n in (3, 70_000, 5, 70_000, 1, 60_000, 60_000, 60_000, 60_000, 60_000)]
     generator = torch.Generator().manual_seed(0)
-    opt = vadam.Vadam(weights, num_data=1, prior_precision=4.0, generator=generator, backend=backend)
+    opt = vadam.Vadam(
+        weights, num_data=1, prior_precision=4.0, init_precision="prior", generator=generator, backend=backend
+    )
     with opt.sampled_params():
         drawn = [w.detach().clone() for w in weights]
     everything = torch.cat(drawn)
@@ -239,7 +241,7 @@ def test_sampling_precision_acts_on_samples_alone(backend: str, dtype: torch.dty
     for c in (0.0, 96.0):
         w = nn.Parameter(torch.zeros(5, dtype=dtype))
         options = {"generator": torch.Generator().manual_seed(0), "backend": backend}
-        opt = vadam.Vadam([w], num_data=1, prior_precision=4.0, sampling_precision=c, **options)
+        opt = vadam.Vadam([w], num_data=1, prior_precision=4.0, init_precision="prior", sampling_precision=c, **options)
         with opt.sampled_params():
             drawn.append(w.detach().clone())
         posts.append(opt.posterior())

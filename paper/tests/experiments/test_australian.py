@@ -60,7 +60,7 @@ def test_a_member_does_not_depend_on_the_others(stack: Stack) -> None:
 def test_q_starts_at_the_prior() -> None:
     X, y = torch.randn(10, 3), torch.ones(10)
     split = Split(np.arange(5), np.arange(5, 10))
-    stack = Stack(X, y, split, MLP(3, 6, 1), Method("vadam", lr=0.001), 5, CONFIG)
+    stack = Stack(X, y, split, MLP(3, 6, 1), Method("vadam", lr=0.001, init_precision="prior"), 5, CONFIG)
     precision = stack.trainer.stack.precision
     assert precision is not None
     assert {value for p in precision.values() for value in p.flatten().tolist()} == {1.0}

@@ -134,7 +134,8 @@ def test_a_trial_is_that_of_its_protocol(protocol: str) -> None:
 def test_table_3() -> None:
     settings = {name: method.arguments for name, method in table_3(SMALL).items()}
     assert settings["vadam"] == {
-        "lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "sampling_precision": 1e4,
+        "lr": 1e-4, "betas": (0.9, 0.999), "num_data": 1, "prior_precision": 1e-8, "init_precision": "prior",
+        "sampling_precision": 1e4,
     }  # fmt: skip
     assert settings["vadagrad"] == {"lr": 1e-2, "beta": pytest.approx(0.01), "init_precision": 1e4}
     assert settings["adam-plain"]["lr"] == settings["sgd-plain"]["lr"] == 1e-4

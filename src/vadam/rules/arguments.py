@@ -63,7 +63,7 @@ def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
         argument.check(values[argument.name])
     _check_batch_size(values)
     start = next((argument for argument in arguments if argument.name == "init_precision"), None)
-    if start is not None and "prior_precision" in values:
+    if start is not None and start.words:
         _fill_start(start, values)
         start.check(values["init_precision"])
         if starts_above_prior(arguments):
