@@ -13,6 +13,7 @@ from vadam_paper.experiments import find
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.memory import PeakMemory
+from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
@@ -21,7 +22,6 @@ from vadam_paper.experiments.vision.config import METHODS, Config, preset
 from vadam_paper.experiments.vision.fitted import Fitted, Pool, laplace_posteriors
 from vadam_paper.experiments.vision.network import lenet5
 from vadam_paper.experiments.vision.run import cells
-from vadam_paper.experiments.vision.scores import _separation
 from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.swag import RANK, SWAG
 from vadam_paper.experiments.vision.train import Plan, Training, trained
@@ -100,7 +100,7 @@ def test_every_method_has_the_same_number_of_trials() -> None:
 def test_separation_by_hand() -> None:
     """The 19 least uncertain of 20 test images are accepted, and so is one of four OOD images."""
     home, away = torch.arange(20.0), torch.tensor([17.5, 18.5, 30.0, 40.0])
-    found = _separation(home, away)
+    found = separation(home, away)
     assert found["fpr95"] == 0.25
     assert found["auroc"] == pytest.approx(np.mean([[1.0 if a > h else 0.0 for h in home] for a in away]))
 

@@ -12,6 +12,7 @@ from vadam_paper.data import registry
 from vadam_paper.data.errors import ChecksumMismatch, DataNotAvailable, DownloadFailed, UnknownDataset
 from vadam_paper.data.image_sets import image_set
 from vadam_paper.data.images import Images, images
+from vadam_paper.data.intents import Queries, intents
 from vadam_paper.data.loading import Place, available, check, get, load, locate, splits
 from vadam_paper.data.spec import Dataset
 from vadam_paper.data.table import Split, Table, Text
@@ -23,6 +24,7 @@ __all__ = [
     "DownloadFailed",
     "Images",
     "Place",
+    "Queries",
     "Split",
     "Table",
     "Text",
@@ -32,6 +34,7 @@ __all__ = [
     "get",
     "image_set",
     "images",
+    "intents",
     "load",
     "locate",
     "registry",

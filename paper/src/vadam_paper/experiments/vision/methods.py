@@ -7,10 +7,11 @@ import torch
 from torch import nn
 
 from vadam import optim
+from vadam_paper.experiments import halton
+from vadam_paper.experiments.halton import Range
 from vadam_paper.experiments.vision.config import FIRST, Config
 
 Settings = dict[str, float]
-Range = tuple[float, float]
 
 RATE: Range = (3e-4, 1e-2)
 DECAY: Range = (1e-3, 1.0)
@@ -40,8 +41,6 @@ VARIATIONAL = ("vadam", "ivon", "vadam-ggn", "evon", "vogn", "vadam-paper")
 OF_THE_LIBRARY = {"vadam-ggn": "VadamGGN", "evon": "EVON"}
 """Methods that run only with a version of vadam that has their optimizer."""
 
-BASES = (2, 3, 5)
-"""Bases of the Halton sequence."""
 BETAS = (0.9, 0.998)
 START = 0.1
 """Start of s for Vadam and VOGN: after ten epochs 0.04 % of it is left."""
@@ -67,20 +66,8 @@ def order(methods: tuple[str, ...]) -> list[tuple[str, ...]]:
 
 
 def settings(method: str, trial: int) -> Settings:
-    """Return the settings of a trial: a point of the Halton sequence in the method's ranges, two digits each."""
-    return {
-        name: float(f"{low * (high / low) ** _radical_inverse(trial + 1, base):.2g}")
-        for base, (name, (low, high)) in zip(BASES, SPACES[method].items(), strict=False)
-    }
-
-
-def _radical_inverse(number: int, base: int) -> float:
-    """Return the number in (0, 1) whose digits are those of a whole number, mirrored at the point."""
-    found, place = 0.0, 1 / base
-    while number:
-        number, digit = divmod(number, base)
-        found, place = found + digit * place, place / base
-    return found
+    """Return the settings of a trial."""
+    return halton.settings(SPACES[method], trial)
 
 
 class Setup(NamedTuple):

@@ -7,14 +7,13 @@ from torch import Tensor
 
 from vadam import metrics
 from vadam.prediction import Classes
+from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.vision.config import Config
 from vadam_paper.experiments.vision.fitted import Drawn, Fitted
 from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.task import Part, Task
 
-ACCEPTED = 0.95
-"""Share of the test images that are accepted when the share of accepted OOD images (FPR95) is measured."""
 BINS = 15
 COVERAGES = 20
 ENTROPY_BINS = 24
@@ -56,17 +55,10 @@ def _scores(prediction: Classes, y: Tensor) -> dict[str, float]:
 
 def _foreign(home: Classes, away: Classes, fitted: Fitted) -> dict[str, Any]:
     """Return the AUROC of detecting out-of-distribution images by entropy, and by mutual information if there is any."""
-    found: dict[str, Any] = {"entropy": _separation(home.entropy, away.entropy)}
+    found: dict[str, Any] = {"entropy": separation(home.entropy, away.entropy)}
     if not fitted.is_point:
-        found["mutual_information"] = _separation(home.mutual_information, away.mutual_information)
+        found["mutual_information"] = separation(home.mutual_information, away.mutual_information)
     return {**found, "histogram": _histogram(away.entropy)}
-
-
-def _separation(home: Tensor, away: Tensor) -> dict[str, float]:
-    score = torch.cat([home, away])
-    is_foreign = (torch.arange(len(score)) >= len(home)).long()
-    threshold = home.sort().values[int(ACCEPTED * (len(home) - 1))]
-    return {"auroc": float(metrics.auroc(score, is_foreign)), "fpr95": float((away <= threshold).double().mean())}
 
 
 def _shifted(config: Config, drawn: Drawn, task: Task) -> dict[str, list[dict[str, float]]]:
