@@ -1,13 +1,15 @@
 """Train a linear layer on embeddings by any method, and predict with draws of its weights."""
 
 import math
+import warnings
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from vadam.baselines import MAP
+from vadam.gaussian import UninformedPosterior
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam.prediction import Classes, predict
@@ -22,7 +24,7 @@ class Fitted(NamedTuple):
     """A linear layer, its posterior (None for a single layer), the processor seconds of its training."""
 
     model: nn.Module
-    posterior: object | None
+    posterior: Any | None
     cpu_seconds: float
 
     def predict(self, X: Tensor, samples: int, noise: torch.Generator) -> Classes:
@@ -31,7 +33,11 @@ class Fitted(NamedTuple):
             point = MAP()
             point.model = self.model
             posterior, samples = point, 1
-        found = predict(self.model, posterior, X, samples, likelihood=Categorical(), generator=noise, batch_size=1000)  # type: ignore[arg-type]
+        with warnings.catch_warnings():  # bad settings may leave a posterior that is all prior
+            warnings.simplefilter("ignore", UninformedPosterior)
+            found = predict(
+                self.model, posterior, X, samples, likelihood=Categorical(), generator=noise, batch_size=1000
+            )  # fmt: skip
         assert isinstance(found, Classes)
         return found
 

@@ -1,5 +1,6 @@
 """A trained model that predicts: a network with draws of its weights, and baselines that are made from trained networks."""
 
+import warnings
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -8,7 +9,7 @@ from torch import Tensor, nn
 
 from vadam.baselines import MAP, LastLayerLaplace
 from vadam.forward import Draws
-from vadam.gaussian import FullGaussian
+from vadam.gaussian import FullGaussian, UninformedPosterior
 from vadam.likelihoods import Categorical
 from vadam.prediction import Classes, predict
 from vadam_paper.experiments.vision.task import Task
@@ -35,7 +36,9 @@ class Fitted(NamedTuple):
             point = MAP()
             point.model = self.model
             return Drawn(self.model, Draws(point, 1), self.temperature)
-        return Drawn(self.model, Draws(self.posterior, samples, generator=noise), self.temperature)
+        with warnings.catch_warnings():  # while settings are compared, the start of a posterior may still be there
+            warnings.simplefilter("ignore", UninformedPosterior)
+            return Drawn(self.model, Draws(self.posterior, samples, generator=noise), self.temperature)
 
 
 class Drawn(NamedTuple):

@@ -38,7 +38,7 @@ SETTINGS_FROM = {"adamw-scaled": "adamw", "laplace": "adamw", "deep-ensemble": "
 """Methods that take the trained networks or the settings of another one."""
 VARIATIONAL = ("vadam", "ivon", "vadam-ggn", "evon", "vogn", "vadam-paper")
 """Methods among which the mixture takes the best, by its validation loss."""
-OF_THE_LIBRARY = {"vadam-ggn": "VadamGGN", "evon": "EVON"}
+OF_THE_LIBRARY = {"evon": "EVON"}
 """Methods that run only with a version of vadam that has their optimizer."""
 
 BETAS = (0.9, 0.998)
@@ -105,9 +105,7 @@ def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
 
 
 def _vadam_ggn(given: Setup) -> torch.optim.Optimizer:
-    kind: Any = optim.VadamGGN
-    made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
-    return made
+    return optim.VadamGGN(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
 
 
 def _vogn(given: Setup) -> torch.optim.Optimizer:
