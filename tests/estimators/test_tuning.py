@@ -8,10 +8,11 @@ import torch
 from sklearn.base import clone
 
 from estimators.line import line
-from vadam.ensemble import Method
+from vadam.ensemble import MLP, Member, Method, train
 from vadam.estimators import VadamRegressor
 from vadam.estimators.family import optimizer_names
 from vadam.estimators.noise import PredictiveNoise, fit_noise
+from vadam.estimators.search import wild
 
 
 def test_tuning_calibrates():
@@ -143,3 +144,15 @@ def test_every_optimizer_can_be_tuned(optimizer):
     assert len({id(trial.setting) for trial in model.search_.trials}) == 12
     temperatures = {trial.setting.numbers.get("temperature") for trial in model.search_.trials}
     assert (len(temperatures) > 1) == (optimizer not in ("map", "mc-dropout", "vadagrad"))
+
+
+def test_a_member_that_ran_away_is_seen():
+    """Weights far from any solution are finite, and explain the training rows worse than their mean."""
+    X, y = line(60)
+    X = (X - X.mean(0)) / X.std(0)
+    members = [Member(X, y, seed=seed, prior_precision=1.0, noise_precision=10.0) for seed in range(2)]
+    stack = train(members, MLP(3, 5, 1), Method("vadam", lr=0.03, init_precision=1e4), epochs=60, compiled=False).stack
+    assert wild(stack, members).tolist() == [False, False]
+    stack.mean["2.weight"][1] *= 1e3
+    assert stack.finite.all()
+    assert wild(stack, members).tolist() == [False, True]

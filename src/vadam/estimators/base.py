@@ -31,6 +31,7 @@ from vadam.estimators.search import (
     random_settings,
     search,
     trained,
+    wild,
 )
 
 PRIOR_PRECISIONS = (0.03, 30.0)
@@ -184,6 +185,7 @@ class VadamEstimator(BaseEstimator):
         for lr in [problem.lr] if problem.lr is not None else [None, usual / 4, usual / 16]:
             tried = members if lr is None else [replace(member, lr=lr) for member in members]
             stack, diverged = trained(problem, tried, setting.likelihood, steps, progress, "networks of the model")
+            diverged = diverged | wild(stack, tried)
             if not diverged.any():
                 break
         progress.close()

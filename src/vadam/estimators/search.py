@@ -23,6 +23,8 @@ from vadam.likelihoods import outputs_for
 from vadam.metrics import log_likelihood
 
 EVALUATION_SAMPLES = 30
+WILD_ROWS, WILD_SAMPLES, WILD_ERROR = 500, 10, 2.0
+"""The error of a member on its training rows, in deviations of the target, from which on it has run away."""
 TRANSFORM_PENALTY = 0.1
 """A transform of the target must gain so much log-likelihood a row: it makes the mean of predictions worse."""
 
@@ -200,6 +202,21 @@ def trained(
     )
     assert result.stack is not None
     return result.stack, result.diverged
+
+
+def wild(stack: Stack, members: Sequence[Member]) -> Tensor:
+    """Return True for every member that explains its own training rows worse than their mean does: its training ran away."""
+    if stack.likelihood in ("bernoulli", "categorical"):
+        return ~stack.finite
+    found = []
+    for e, member in enumerate(members):
+        rows = np.arange(len(member.x)) if member.train is None else np.asarray(member.train)
+        rows = rows[:: max(1, len(rows) // WILD_ROWS)]
+        y = torch.from_numpy(np.asarray(member.y)[rows].reshape(len(rows), -1))
+        mean = stack[e].outputs(member.x[rows], WILD_SAMPLES)[0, :, :, : y.shape[1]]
+        error = ((mean - y) / stack.scaling.y_std[e]).square().mean().sqrt()
+        found.append(not bool(error < WILD_ERROR))
+    return torch.tensor(found)
 
 
 def score(problem: Problem, setting: Setting, parts: Sequence[tuple[Stack, Fold]]) -> float:
