@@ -217,3 +217,22 @@ def _raise_after(part: float):
             raise KeyboardInterrupt
 
     return report
+
+
+def test_epochs_draw_every_row_at_most_once() -> None:
+    """Shuffled epochs of 11 rows in minibatches of 4 have two steps, with 8 different rows for each member."""
+    rows = engine._epochs(11, 5, 3, 4, torch.Generator().manual_seed(0))
+    assert rows.shape == (5, 3, 4)
+    for first in (0, 2):
+        for member in range(3):
+            assert len(set(rows[first : first + 2, member].flatten().tolist())) == 8
+
+
+def test_batch_size_divides_the_curvature_by_theorem_1s_factor() -> None:
+    """With N = 341 and M = 8, s/w with w = (1/8)(333/340); the steps do not depend on it."""
+    method = methods.vadam_with_batch_size(8, 10, 341)
+    assert method.w == pytest.approx(333 / (8 * 340))
+    state = method.rule.init(torch.zeros(2, dtype=torch.float64), init_precision=1.0, N=341.0, lam=1.0)
+    state = state._replace(s=torch.tensor([0.1, 0.2], dtype=torch.float64))
+    expected = torch.tensor([0.1, 0.2], dtype=torch.float64) * 341 * 8 * 340 / 333 + 1
+    torch.testing.assert_close(method.precision(state, 341.0, torch.ones(2, dtype=torch.float64)), expected)

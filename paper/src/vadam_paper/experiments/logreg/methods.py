@@ -1,7 +1,7 @@
 """The methods of Fig. 2b and 2c, as the authors' program runs them and as the text describes them."""
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from torch import Tensor
 
@@ -77,13 +77,18 @@ def text_vadam_with_larger_steps(rates: Rates, batch_size: int, steps: int, num_
     return _fig1(rates.vadam * math.sqrt(num_data), rates, batch_size, steps)
 
 
-def vadam_with_batch_size(rates: Rates, batch_size: int, steps: int, num_data: int) -> Method:
-    """Return ``text_vadam_with_larger_steps`` with ``batch_size=M``: the precision counts s/w (Theorem 1), the steps stay.
+def vadam_with_batch_size(batch_size: int, steps: int, num_data: int) -> Method:
+    """Return Fig. 1 with ``batch_size=M``: the precision counts s/w (Theorem 1), the steps are Fig. 1's.
 
-    Theorem 1 draws minibatches without replacement, so that is what this method does.
+    It is the library's Vadam at Adam's γ = (0.9, 0.999), with a decaying α and minibatches without replacement, as Theorem 1 has them.
     """
-    plain = text_vadam_with_larger_steps(rates, batch_size, steps, num_data)
-    return replace(plain, w=theorem1_weight(batch_size, num_data), shuffled=True)
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        return {"alpha": decayed(1.0, t), "gamma1": constant(GAMMA1, t), "gamma2": constant(0.999, t)}
+
+    return Method(
+        literal_vadam, "magnitude", at, batch_size, steps, w=theorem1_weight(batch_size, num_data), shuffled=True
+    )
 
 
 def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:

@@ -41,12 +41,15 @@ def _curve(axes: "Axes", run: Recorded) -> None:
         boxes(axes, position, run[f"vadam-M{M}"]["kl"], COLOURS["Vadam"])
         if run.protocol == "text":
             boxes(axes, position + 0.25, run[f"vadam-larger-steps-M{M}"]["kl"], COLOURS["BBVI"], width=0.2)
+            if f"vadam-batch-size-M{M}" in run:
+                boxes(axes, position - 0.25, run[f"vadam-batch-size-M{M}"]["kl"], COLOURS["VOGN"], width=0.2)
     axes.plot([sizes.index(M) for M in shown], [MEDIANS[M] for M in shown], "x", color=INK, label="Figure 2c, Vadam")
     axes.axhline(np.mean(run["vogn-1"]["kl"]), color=COLOURS["VOGN"], label="VOGN-1, mean")
     axes.axhspan(*PAPER["VOGN-1"]["quartiles"], color=COLOURS["paper"], alpha=0.4, label="Figure 2c, VOGN-1 quartiles")
     axes.plot([], [], color=COLOURS["Vadam"], label="Vadam")
     if run.protocol == "text":
         axes.plot([], [], color=COLOURS["BBVI"], label="Fig. 1, steps × √N")
+        axes.plot([], [], color=COLOURS["VOGN"], label="beyond the paper: batch_size = M")
         axes.legend(fontsize=8)
     axes.set_xticks(range(len(sizes)), [str(M) for M in sizes])
     axes.set(xlabel="minibatch size M", ylabel="symmetric KL to MF-Exact", yscale="log")

@@ -24,7 +24,8 @@ def cells(config: Config) -> dict[str, float]:
     costs |= {f"vadam-M{M}": cost for M, cost in cost_per_epoch.items()}
     if config.protocol == "authors":
         return costs | {"vogn-1-with-decay": 1.0, "vadam-ggn-M64": cost_per_epoch.get(64, 0.05)}
-    return costs | {f"vadam-larger-steps-M{M}": cost for M, cost in cost_per_epoch.items()}
+    corrected = {f"vadam-batch-size-M{M}": cost / 5 for M, cost in cost_per_epoch.items() if M > 1}
+    return costs | {f"vadam-larger-steps-M{M}": cost for M, cost in cost_per_epoch.items()} | corrected
 
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
@@ -96,6 +97,8 @@ def method(config: Config, key: str, num_data: int) -> Method:
             return methods.text_vadam(RATES, M, steps(vadam_steps, M))
         case "text", "vadam-larger-steps":
             return methods.text_vadam_with_larger_steps(RATES, M, steps(vadam_steps, M), num_data)
+        case "text", "vadam-batch-size":
+            return methods.vadam_with_batch_size(M, steps(vogn_steps, M), num_data)
         case "text", "vogn-1":
             return methods.text_vogn(RATES, 1, steps(vogn_steps, 1))
     raise ValueError(f"no method for {config.protocol} {key}")

@@ -23,6 +23,9 @@ def table(results: Results) -> Table:
         rows.append((f"Vadam, M = {M}", f"{median:.3f}", _box(authors, cell), _box(text, cell)))
     for M in MEDIANS:
         rows.append((f"Fig. 1 with steps × √N, M = {M}", "–", "–", _box(text, f"vadam-larger-steps-M{M}")))
+    for M in MEDIANS:
+        if M > 1:
+            rows.append((f"Beyond the paper: batch_size = {M}", "–", "–", _box(text, f"vadam-batch-size-M{M}")))
     rows.append(("Vadam’s program with the GGN, M = 64", "–", _box(authors, "vadam-ggn-M64"), "–"))
     rows.append(("VOGN-1 with decaying rates", "–", _box(authors, "vogn-1-with-decay"), "–"))
     caption = "Symmetric KL to MF-Exact: median [quartiles] over 20 restarts on one split."
