@@ -342,7 +342,7 @@ def test_errors_of_the_constructor() -> None:
     with pytest.raises(TypeError, match=r"generator must be a torch.Generator, got 42"):
         vadam.Vadam(params, num_data=1, generator=42)
     with pytest.raises(ValueError, match=r"tau=0.0 would sample weights of infinite variance"):
-        vadam.Vadam(params, num_data=1, tau=0.0)
+        vadam.Vadam(params, num_data=1, tau=0.0, init_precision="prior")
     with pytest.raises(ValueError, match=r"deterministic must be True or False, got 'no'"):
         vadam.Vadam([{"params": params, "deterministic": "no"}], num_data=1)
     with pytest.raises(ValueError, match="would never be trained"):
