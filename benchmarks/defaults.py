@@ -1,4 +1,4 @@
-"""Which start trains every network when a user gives only ``lr`` and ``num_data``.
+"""Compare starts of the posterior on eight tasks, for a user who gives only ``lr`` and ``num_data``.
 
     python -m benchmarks.defaults [--tasks sine,boston] [--optimizers Vadam,VOGN] [--candidates prior,N] [--out results.json]
 

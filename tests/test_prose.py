@@ -59,7 +59,7 @@ def test_the_readmes_diff_trains_a_network() -> None:
     X, y, N = torch.tensor(X / 16, dtype=torch.float32)[order], torch.tensor(y)[order], 1400
     model = nn.Sequential(nn.Linear(64, 100), nn.ReLU(), nn.Linear(100, 100), nn.ReLU(), nn.Linear(100, 10))
     call = re.search(r"^\+opt = (.*?)\s+#", (ROOT / "README.md").read_text(), re.MULTILINE)
-    opt = eval(call[1], {"vadam": vadam, "model": model, "N": N})
+    opt = eval(call[1], {"vadam": vadam, "model": model, "N": N, "M": 64})
     for _ in range(10):
         for rows in torch.randperm(N).split(64):
 
@@ -79,6 +79,6 @@ def test_the_page_of_an_algorithm_lists_the_state_of_its_rule(name: str) -> None
     text = (ROOT / "docs" / "algorithms" / f"{name}.md").read_text(encoding="utf-8")
     line = re.search(r"^State\n: (.*)$", text, re.MULTILINE)
     assert line is not None
-    listed = re.findall(r"`(\w+)`", line[1].split("; with momentum")[0])
+    listed = re.findall(r"`(\w+)`", re.split("; (?:with momentum|exact)", line[1])[0])
     rule = importlib.import_module(f"vadam.rules.{name.replace('-', '_')}")
     assert listed == [field for field in rule.State._fields if field != "mu"]

@@ -549,5 +549,5 @@ def test_a_parameter_of_another_size_leaves_the_others_their_mean(backend: str) 
 
 
 def test_bbvi_without_a_prior_needs_a_start() -> None:
-    with pytest.raises(ValueError, match=r"init_precision must be in \(0, inf\), got 0"):
+    with pytest.raises(ValueError, match=r"init_precision must be in \(0, inf\) or \"prior\", got 0"):
         vadam.BBVI([nn.Parameter(torch.zeros(2))], num_data=1, prior_precision=0.0, init_precision="prior")

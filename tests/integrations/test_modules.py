@@ -326,6 +326,7 @@ def per_example_squares(spec: Spec, way: str) -> Tensor:
     model, opt = trained(Watching, spec, way, steps=2)
     group, (x, y) = opt.param_groups[0], data()
     s = torch.full_like(model.into.weight, (spec.kwargs["init_precision"] - spec.kwargs["prior_precision"]) / N)
+    last_step = torch.zeros_like(s)
     for sample in seen[:2]:
         at = Tied().double()
         with torch.no_grad():
@@ -338,5 +339,8 @@ def per_example_squares(spec: Spec, way: str) -> Tensor:
         beta = group["beta"] if "beta" in group else group["betas"][1]
         M = group.get("batch_size")
         w = 1.0 if M is None else (N - M) / (M * (N - 1))
-        s = beta * s + (1 - beta) * w * squares
+        before, s = s, beta * s + (1 - beta) * w * squares
+        if group.get("exact_momentum"):
+            s = s + group["momentum"] * last_step
+        last_step = s - before
     return s.detach()

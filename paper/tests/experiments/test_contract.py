@@ -48,7 +48,8 @@ def test_an_unknown_name_is_answered_with_the_nearest(typed: str, meant: str) ->
 def test_readme_has_claim_protocol_and_numbered_deviations(experiment: Experiment) -> None:
     text = experiment.readme
     assert text.startswith(f"# {experiment.name}: ")
-    for heading in ("The paper", "Protocol", "Result", "Deviations"):
+    assert "\n## The paper\n" in text or "\n## The question\n" in text  # of what goes beyond the paper
+    for heading in ("Protocol", "Result", "Deviations"):
         assert f"\n## {heading}\n" in text
     deviations = re.findall(r"^(\d+)\. ", text.partition("## Deviations")[2], re.MULTILINE)
     assert [int(number) for number in deviations] == list(range(1, len(deviations) + 1))
@@ -88,7 +89,7 @@ def test_claims_say_what_and_where(experiment: Experiment) -> None:
     assert experiment.claims
     for claim in experiment.claims:
         assert claim.says.endswith(".")
-        assert re.search(r"§|App\.|Fig\.|Table|Theorem|Abstract", claim.where)
+        assert re.search(rf"§|App\.|Fig\.|Table|Theorem|Abstract|^Aim of {experiment.name}$", claim.where)
         assert (claim.judge is not None) == experiment.runnable
 
 

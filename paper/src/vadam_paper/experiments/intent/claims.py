@@ -1,4 +1,4 @@
-"""What we claim for the last layer of a pre-trained network, judged as the paper's claims are."""
+"""Claims about the last layer of a pre-trained network, judged like the paper's claims."""
 
 from collections.abc import Callable
 

@@ -34,7 +34,7 @@ def settings(method: str, trial: int) -> Settings:
 
 
 class Setup(NamedTuple):
-    """What an optimizer is made from."""
+    """Holds the data and sizes that an optimizer is built from."""
 
     model: nn.Module
     settings: Settings
