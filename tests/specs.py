@@ -29,6 +29,12 @@ class Spec:
     has_prior: bool = True
     launches: int = 60  # most operations of a step on a device, however many tensors there are
     mean_field: bool = True  # False for a full covariance over all weights, which share a dtype and a rate
+    elementwise: bool = True  # False if the rule sees the shape of a tensor
+
+    @property
+    def can_be_sharded(self) -> bool:
+        """True if the optimizer works on shards of weights, as under FSDP2."""
+        return not self.needs_attach and self.elementwise
 
     @property
     def records_squares_outside_gradients(self) -> bool:
@@ -271,6 +277,24 @@ SPECS = [
             *BETAS_BAD,
             ({"hess_init": 0.0}, r"hess_init must be in \(0, inf\), got 0.0"),
             ({"clip_radius": 0.0}, r"clip_radius must be in \(0, inf\], got 0.0"),
+        ),
+    ),
+    Spec(
+        "EVON",
+        vadam.EVON,
+        {"lr": 0.1, "betas": (0.9, 0.999), "hess_init": 0.5, "basis_beta": 0.9, "basis_every": 2, **_DATA},
+        state=frozenset({"m", "s", "L", "R", "QL", "QR", "s0", "beta1_t", "t"}),
+        degree=1,
+        elementwise=False,
+        bad=(
+            *COMMON_BAD,
+            *PRIOR_BAD,
+            *BETAS_BAD,
+            ({"hess_init": 0.0}, r"hess_init must be in \(0, inf\), got 0.0"),
+            ({"basis_beta": 1.0}, r"basis_beta must be in \[0, 1\), got 1.0"),
+            ({"basis_every": 0}, r"basis_every must be in \[1, inf\), got 0"),
+            ({"basis_every": 2.5}, r"basis_every must be a whole number, got 2.5"),
+            ({"max_side": 0}, r"max_side must be in \[1, inf\), got 0"),
         ),
     ),
 ]

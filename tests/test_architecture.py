@@ -18,7 +18,7 @@ LAYERS = [
     {"forward"},
     {"backends", "curvature", "metrics", "persist", "schedules"},
     {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "plotting", "atomic", "data"},
-    {"special"},
+    {"special", "rotation"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 
@@ -63,7 +63,8 @@ def test_the_library_does_not_know_the_paper() -> None:
 
 
 def test_rules_know_only_torch() -> None:
+    assert not imports(SOURCE / "rotation.py")
     for path in (SOURCE / "rules").glob("*.py"):
-        assert imports(path) <= {"rules"}
+        assert imports(path) <= {"rules", "rotation"}
         names = {n.name if isinstance(n, ast.alias) else "" for n in ast.walk(ast.parse(path.read_text()))}
         assert not names & {"numpy", "random"}

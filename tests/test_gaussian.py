@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch.distributions import Categorical, Independent, MixtureSameFamily, MultivariateNormal, Normal, kl_divergence
 
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, RotatedGaussian
 
 SHAPES = {"a.weight": (3, 2), "a.bias": (3,), "scale": (), "empty": (0, 4)}
 
@@ -28,19 +28,40 @@ def random_full(seed=0, **kwargs):
     return FullGaussian(mean, root @ root.T + torch.eye(10), shapes, prior_precision=lam, **kwargs)
 
 
+def random_rotated(seed=0, **kwargs):
+    plain, g = random_mean_field(seed), torch.Generator().manual_seed(seed + 50)
+    left, right = (torch.linalg.qr(torch.randn(n, n, generator=g, dtype=torch.float64))[0] for n in (3, 2))
+    axes = {"left": {"a.weight": left}, "right": {"a.weight": right}}
+    return RotatedGaussian(plain.mean, plain.precision, prior_precision=plain.prior_precision, **axes, **kwargs)
+
+
 LAM = torch.tensor([0.5] * 6 + [1.0, 2.0, 3.0] + [4.0], dtype=torch.float64)
 
 
 def oracle(post):
+    if isinstance(post, RotatedGaussian):
+        return rotated_oracle(post)
     mean, precision = post.flat()
     if isinstance(post, FullGaussian):
         return MultivariateNormal(mean, precision_matrix=precision)
     return Independent(Normal(mean, precision.rsqrt()), 1)
 
 
+def rotated_oracle(post):
+    """Build the covariance by its definition: each axis of the basis is a rank-one matrix q_L q_Rᵀ with a variance of its own."""
+    covariance = torch.diag(torch.cat([1 / post.precision[name].flatten() for name in SHAPES]))
+    P, Q_L, Q_R = post.precision["a.weight"], post.left["a.weight"], post.right["a.weight"]
+    covariance[:6, :6] = 0
+    for i in range(3):
+        for j in range(2):
+            axis = torch.outer(Q_L[:, i], Q_R[:, j]).flatten()
+            covariance[:6, :6] += torch.outer(axis, axis) / P[i, j]
+    return MultivariateNormal(torch.cat([post.mean[name].flatten() for name in SHAPES]), covariance)
+
+
 def prior_oracle(post):
     zeros = torch.zeros(10, dtype=torch.float64)
-    if isinstance(post, FullGaussian):
+    if isinstance(post, FullGaussian | RotatedGaussian):
         return MultivariateNormal(zeros, precision_matrix=LAM.diag())
     return Independent(Normal(zeros, LAM.rsqrt()), 1)
 
@@ -49,7 +70,7 @@ def flat(sample, lead=()):
     return torch.cat([sample[n].reshape(*lead, torch.Size(s).numel()) for n, s in SHAPES.items()], -1)
 
 
-both = pytest.mark.parametrize("make", [random_mean_field, random_full])
+both = pytest.mark.parametrize("make", [random_mean_field, random_full, random_rotated])
 
 
 @both
@@ -72,9 +93,9 @@ def test_samples_have_the_moments_of_the_posterior(make):
     post, n = make(3), 40_000
     draws = flat(post.sample(n, generator=torch.Generator().manual_seed(0)), (n,))
     assert draws.shape == (n, 10)
-    covariance, mean = oracle(post).variance, oracle(post).mean
-    sigma = covariance.sqrt()
-    expected = post.covariance if isinstance(post, FullGaussian) else covariance.diag()
+    variance, mean = oracle(post).variance, oracle(post).mean
+    sigma = variance.sqrt()
+    expected = variance.diag() if isinstance(post, MeanFieldGaussian) else oracle(post).covariance_matrix
     assert ((draws.mean(0) - mean).abs() < 5 * sigma / n**0.5).all()
     assert ((draws.T.cov() - expected).abs() < 5 * sigma * sigma[:, None] * (2 / n) ** 0.5).all()
 
@@ -221,3 +242,51 @@ def test_wrong_use_is_explained(case):
     with pytest.raises((ValueError, TypeError)) as error:
         act()
     assert message in str(error.value)
+
+
+def test_a_rotated_gaussian_compares_with_the_others():
+    p, q, full = random_rotated(1), random_mean_field(2), random_full(3)
+    torch.testing.assert_close(p.kl_to(q), kl_divergence(oracle(p), dense(q)), rtol=1e-11, atol=0)
+    torch.testing.assert_close(RotatedGaussian.of(q).kl_to(p), kl_divergence(dense(q), oracle(p)), rtol=1e-11, atol=0)
+    expected = (kl_divergence(oracle(p), dense(q)) + kl_divergence(dense(q), oracle(p))) / 2
+    torch.testing.assert_close(p.symmetric_kl(q), expected, rtol=1e-11, atol=0)
+    torch.testing.assert_close(p.full().kl_to(full), kl_divergence(oracle(p), oracle(full)), rtol=1e-11, atol=0)
+    with pytest.raises(TypeError, match=r"not with FullGaussian; see full\(\)"):
+        p.kl_to(full)
+    Mixture([p, q]).sample(5)
+
+
+def dense(post):
+    mean, precision = post.flat()
+    return MultivariateNormal(mean, precision_matrix=precision.diag())
+
+
+def test_marginals_and_correlations_of_a_rotated_gaussian():
+    post = random_rotated(4)
+    covariance = oracle(post).covariance_matrix
+    variance = torch.cat([v.flatten() for v in post.marginals().variance.values()])
+    torch.testing.assert_close(variance, covariance.diagonal(), rtol=1e-12, atol=0)
+    sigma = variance[:6].sqrt()
+    torch.testing.assert_close(
+        post.correlation("a.weight"), covariance[:6, :6] / torch.outer(sigma, sigma), rtol=1e-11, atol=1e-12
+    )
+    torch.testing.assert_close(
+        post.tempered(2.0).marginals().variance["a.bias"], 2 * post.marginals().variance["a.bias"]
+    )
+    assert "a.weight" in str(post.summary())
+
+
+@pytest.mark.parametrize(
+    ("axes", "message"),
+    [
+        ({"left": {"w": torch.eye(2)}}, r"the left axes of 'w' must have shape \[3, 3\], not \[2, 2\]"),
+        (
+            {"right": {"w": torch.ones(2, 2)}},
+            r"the right axes of 'w' are not orthogonal: QᵀQ differs from the identity by 2",
+        ),
+        ({"right": {"v": torch.eye(2)}}, r"right has 'v', which is not among \['w'\]"),
+    ],
+)
+def test_wrong_axes(axes, message):
+    with pytest.raises(ValueError, match=message):
+        RotatedGaussian({"w": torch.zeros(3, 2)}, {"w": torch.ones(3, 2)}, **axes)

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 from safetensors.torch import save as serialized
 from torch import nn
 
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, RotatedGaussian
 from vadam.persist import SHA256, VERSION, load, save, sealed
 from vadam.prediction import predict
 
@@ -36,7 +36,23 @@ def full():
     return FullGaussian(torch.randn(3).double(), precision, shapes, prior_precision={"a": 1 / 3, "b": torch.ones(1)})
 
 
+def rotated():
+    torch.manual_seed(3)
+    mean = {"z.weight": torch.randn(3, 2), "a": torch.randn(4).double()}
+    axes = {"z.weight": torch.linalg.qr(torch.randn(3, 3))[0]}
+    return RotatedGaussian(
+        mean,
+        {name: torch.rand(value.shape).to(value.dtype) + 0.5 for name, value in mean.items()},
+        left=axes,
+        right={"z.weight": torch.linalg.qr(torch.randn(2, 2))[0]},
+        point={"count": torch.tensor(7)},
+        prior_precision={"z.weight": 0.1, "a": 2.0},
+    )
+
+
 POSTERIORS = {
+    "rotated": rotated,
+    "mixture of kinds": lambda: Mixture([rotated(), RotatedGaussian.of(rotated().marginals())]),
     "mean-field": mean_field,
     "no prior": lambda: MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.ones(2)}),
     "strided": lambda: MeanFieldGaussian({"w": torch.randn(4, 3).T}, {"w": torch.ones(3, 4)}),

@@ -4,8 +4,9 @@
     header      {"vadam": {"version", "kind", "names" in their order, "point", "pruned", "prior_precision", "prior_mean", "shares",
                            "dtype", "config"}, "sha256"}
 
-A full Gaussian has one tensor ``mean`` and one ``precision``. The tensors of a mixture's component k are under ``k/``.
-``sha256`` is the checksum of the whole file with 64 zeros in its place, so that any changed byte is detected.
+A full Gaussian has one tensor ``mean`` and one ``precision``. A rotated one has ``left/<name>`` and ``right/<name>``, its axes,
+and no ``pruned``. The tensors of a mixture's component k are under ``k/``. ``sha256`` is the checksum of the whole file with 64 zeros
+in its place, so that any changed byte is detected.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from safetensors.torch import save as serialized
 from torch import Tensor
 
 from vadam import atomic
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, Shares
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, RotatedGaussian, Shares
 
 VERSION = 3
 PRIOR = ("prior_precision", "prior_mean")
@@ -33,7 +34,7 @@ SHA256 = {"sha256": "0" * 64}
 DAMAGE = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RuntimeError)
 """Errors that a header with unexpected values can cause; deep nesting causes RecursionError, a RuntimeError."""
 
-Posterior = MeanFieldGaussian | FullGaussian | Mixture
+Posterior = MeanFieldGaussian | FullGaussian | RotatedGaussian | Mixture
 
 
 class Saved(NamedTuple):
@@ -46,7 +47,9 @@ class Saved(NamedTuple):
 def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str, Any] | None = None) -> None:
     """Write the posterior, and a ``config`` of JSON values, to ``path`` atomically."""
     if not isinstance(posterior, Posterior):
-        raise TypeError(f"save() writes a MeanFieldGaussian, FullGaussian or Mixture, not {type(posterior).__name__}")
+        raise TypeError(
+            f"save() writes a MeanFieldGaussian, RotatedGaussian, FullGaussian or Mixture, not {type(posterior).__name__}"
+        )
     description, tensors = _packed(posterior)
     dtypes = sorted({str(value.dtype).removeprefix("torch.") for value in tensors.values()})
     try:
@@ -139,10 +142,13 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
         return {"kind": "full", "shapes": {name: list(s) for name, s in post.shapes.items()}, **description}, tensors
     tensors |= {f"{prefix}mean/{name}": value for name, value in post.mean.items()}
     tensors |= {f"{prefix}precision/{name}": value for name, value in post.precision.items()}
-    tensors |= {f"{prefix}pruned/{name}": mask for name, mask in post.pruned.items()}
+    parts_by_name = ("left", "right") if isinstance(post, RotatedGaussian) else ("pruned",)
+    for field in parts_by_name:
+        tensors |= {f"{prefix}{field}/{name}": value for name, value in getattr(post, field).items()}
+        description[field] = list(getattr(post, field))
     shares = {name: list(part) for name, part in post.shares.items()}
-    names = {"names": list(post.mean), "pruned": list(post.pruned), "shares": shares}
-    return {"kind": "mean_field", **names, **description}, tensors
+    kind = "rotated" if isinstance(post, RotatedGaussian) else "mean_field"
+    return {"kind": kind, "names": list(post.mean), "shares": shares, **description}, tensors
 
 
 def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: str = "") -> Posterior:
@@ -150,7 +156,7 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
 
     A generator's draws are assigned to the weights in this order.
     """
-    if description["kind"] not in ("mixture", "full", "mean_field"):
+    if description["kind"] not in ("mixture", "full", "rotated", "mean_field"):
         raise ValueError(f"unknown kind of posterior: {description['kind']!r}")
     if description["kind"] == "mixture":
         parts = enumerate(description["components"])
@@ -168,9 +174,14 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
         return FullGaussian(mean, precision, shapes, point=point, **prior)
     means = {name: tensors[f"{prefix}mean/{name}"] for name in description["names"]}
     precisions = {name: tensors[f"{prefix}precision/{name}"] for name in description["names"]}
-    pruned = {name: tensors[f"{prefix}pruned/{name}"] for name in description["pruned"]}
     shares = {name: Shares(*map(float, part)) for name, part in description["shares"].items()}
-    return MeanFieldGaussian(means, precisions, point=point, pruned=pruned, shares=shares, **prior)
+    fields = ("left", "right") if description["kind"] == "rotated" else ("pruned",)
+    others: dict[str, Any] = {
+        field: {name: tensors[f"{prefix}{field}/{name}"] for name in description[field]} for field in fields
+    }
+    if description["kind"] == "rotated":
+        return RotatedGaussian(means, precisions, **others, point=point, shares=shares, **prior)
+    return MeanFieldGaussian(means, precisions, **others, point=point, shares=shares, **prior)
 
 
 def _plain(value: Tensor) -> Tensor:

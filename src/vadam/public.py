@@ -3,7 +3,7 @@
 from vadam import calibration, curvature, metrics, optim, rules, schedules
 from vadam.bound import elbo
 from vadam.forward import Draws
-from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture, RotatedGaussian
 from vadam.likelihoods import (
     Bernoulli,
     Categorical,
@@ -30,6 +30,7 @@ __all__ = [
     "Mixture",
     "NegativeBinomial",
     "Poisson",
+    "RotatedGaussian",
     "StudentT",
     "calibration",
     "curvature",

@@ -15,7 +15,7 @@ from vadam.backends import plain
 from vadam.backends.bucket import Bucket
 
 WITH_PRIOR = [spec for spec in SPECS if spec.has_prior]
-ELEMENTWISE = [spec for spec in WITH_PRIOR if spec.mean_field]
+ELEMENTWISE = [spec for spec in WITH_PRIOR if spec.mean_field and spec.elementwise]
 
 Precisions = Callable[[Tensor], Tensor]
 

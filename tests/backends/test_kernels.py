@@ -25,8 +25,9 @@ def test_rules_are_arithmetic(rule: Any) -> None:
 
 
 def test_a_rule_of_whole_matrices_is_not_arithmetic() -> None:
-    assert rules.full_von not in RULES
-    assert not kernels.is_arithmetic(rules.full_von)
+    for rule in (rules.full_von, rules.evon):
+        assert rule not in RULES
+        assert not kernels.is_arithmetic(rule)
 
 
 def test_the_loop_computes_the_rule() -> None:

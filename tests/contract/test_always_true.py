@@ -217,7 +217,7 @@ def test_groups_have_their_own_priors(spec: Spec) -> None:
     problem = Problem()
     first, second = problem.model[0].parameters(), problem.model[2].parameters()
     if spec.has_prior:
-        changed = {"prior_precision": 7.0} | ({} if spec.name == "IVON" else {"init_precision": 30.0})
+        changed = {"prior_precision": 7.0} | ({} if "hess_init" in spec.kwargs else {"init_precision": 30.0})
     else:
         changed = {"init_precision": 30.0}
     opt = spec.make([{"params": first}, {"params": second, **changed}])

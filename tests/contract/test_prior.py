@@ -115,10 +115,18 @@ def test_without_data_the_mean_moves_to_the_priors(spec: Spec):
     p = nn.Parameter(torch.randn(6, dtype=torch.float64))
     goal = torch.tensor([1.0, -1.0, 2.0, 0.0, 0.5, 3.0], dtype=torch.float64)
     prior = MeanFieldGaussian({"p": goal}, {"p": torch.full_like(goal, 5.0)})
+    if not spec.elementwise:
+        with pytest.raises(ValueError, match=r'one precision for all weights of a group: give a number or "init"'):
+            spec.make([("p", p)], prior=prior)
+        p, goal, prior = (
+            nn.Parameter(torch.randn(3, 2, dtype=torch.float64)),
+            torch.tensor(1.0, dtype=torch.float64),
+            1.0,
+        )
     kwargs = {k: v for k, v in spec.kwargs.items() if k not in ("init_precision", "prior_precision")}
     model = nn.Module()
     model.p = p
-    opt = spec.build([("p", p)], **{**kwargs, "lr": 0.02 if spec.name != "IVON" else 0.1}, prior=prior)
+    opt = spec.build([("p", p)], **{**kwargs, "lr": 0.02 if "hess_init" not in spec.kwargs else 0.1}, prior=prior)
     if spec.needs_attach:
         pytest.skip("records curvature in layers; its rule is VON's")
 

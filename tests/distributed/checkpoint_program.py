@@ -27,7 +27,7 @@ from vadam.integrations import checkpoint
 
 SPECS_OF = {
     "ddp": [spec for spec in SPECS if "attach" in spec.ways],
-    "fsdp": [spec for spec in SPECS if "attach" in spec.ways and not spec.needs_attach],
+    "fsdp": [spec for spec in SPECS if "attach" in spec.ways and spec.can_be_sharded],
 }
 
 

@@ -53,6 +53,9 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
         g_hat = gathered(g).mean(0)
         if spec.needs_attach:
             h = gathered(squares[k]).mean(0)
+        elif not spec.elementwise:
+            state = rule.State(means[k], **opt.state[p])
+            h = gathered(call(rule.products, state, g, drawn[k] - means[k], rule_args=rule_args)).mean(0)
         elif spec.degree == 1:
             h = gathered(curvature.reparameterised(g, (drawn[k] - means[k]) * precision.sqrt(), precision)).mean(0)
         else:

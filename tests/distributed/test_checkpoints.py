@@ -16,7 +16,7 @@ from vadam.integrations import checkpoint
 
 PROGRAM = Path(__file__).with_name("checkpoint_program.py")
 DDP = [spec for spec in SPECS if "attach" in spec.ways]
-FSDP = [spec for spec in DDP if not spec.needs_attach]
+FSDP = [spec for spec in DDP if spec.can_be_sharded]
 BOTH = [("ddp", spec) for spec in DDP] + [("fsdp", spec) for spec in FSDP]
 
 

@@ -10,9 +10,9 @@ from matrix import covers
 from specs import SPECS
 
 LOOPED = [spec for spec in SPECS if "attach" in spec.ways]
-SHARDED = [spec for spec in LOOPED if not spec.needs_attach]
+SHARDED = [spec for spec in LOOPED if spec.can_be_sharded]
 ONE_PROCESS = [spec for spec in SPECS if "attach" not in spec.ways]
-WHOLE_LAYERS = [spec for spec in LOOPED if spec.needs_attach]
+WHOLE_LAYERS = [spec for spec in LOOPED if not spec.can_be_sharded]
 
 RANKS_OF_DDP = "2 and 4 ranks: own noise, one posterior bit for bit, the rule on gathered gradients"
 RANKS_OF_FSDP2 = "2 and 4 ranks: noise per shard, updates of one process at the same sample"

@@ -200,6 +200,8 @@ class Bucket:
 
     def split(self, vector: Tensor) -> list[Tensor]:
         """Return views of a vector in the shapes of the parameters."""
+        if scope(self.rule) == "tensor":
+            return [vector.view(self.params[0].shape)]
         parts = zip(self.params, vector.split(self.sizes), self.orders, strict=True)
         return [sharded_like(p, _in_order_of(local(p), x, order)) for p, x, order in parts]
 
@@ -214,7 +216,9 @@ class Bucket:
         return _permuted(own, self.orders[i]).reshape(-1)
 
     def _whole(self, tensors: Sequence[Tensor]) -> Tensor:
-        if scope(self.rule) == "tensor" or len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
+        if scope(self.rule) == "tensor":
+            return tensors[0].detach().to(self.dtype)
+        if len(tensors) != len(self.params) or tensors[0].shape != self.params[0].shape:
             return tensors[0].detach()
         return torch.cat([x.detach().flatten() for x in tensors])
 

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from vadam import compiling
 from vadam.backends.plain import Plain, Values
+from vadam.rules.binding import scope
 
 
 class Compiled(Plain):
@@ -20,6 +21,8 @@ class Compiled(Plain):
     def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
         """Compute one part of a bucket with numbers as one vector: what changes between steps is not a constant of the code."""
         rule, vectors, scalars, rule_args, argument = arguments
+        if scope(rule) == "tensor":  # it branches on the number of the step, and its time goes into matrix products
+            return super().evaluate(function, *arguments)
         tensors = {name: x for name, x in rule_args.items() if isinstance(x, Tensor)}
         numbers = {name: float(x) for name, x in rule_args.items() if name not in tensors}
         sign = [argument] if isinstance(argument, float) else []

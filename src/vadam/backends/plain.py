@@ -136,6 +136,14 @@ class Plain:
         """Return the precision of a bucket's sampled weights, given the vectors that it depends on."""
         return sampling_precision(bucket.rule, state_of(bucket.rule, vectors, bucket.scalars()), bucket.vector_args())
 
+    def product(self, bucket: Bucket, vectors: Vectors, g: Tensor, deviation: Tensor) -> Tensor:
+        """Return ĝ∘ε/σ, given θ − μ: by the rule if it has a basis of its own, otherwise weight by weight."""
+        if not hasattr(bucket.rule, "products"):
+            return g * deviation * self.sampling_precision(bucket, vectors)
+        state = state_of(bucket.rule, vectors, bucket.scalars())
+        with torch.autocast(bucket.device.type, enabled=False):
+            return call(bucket.rule.products, state, g, deviation, rule_args=bucket.vector_args())
+
     def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
         """Gather the vectors that the precision depends on; further lists of tensors come under their numbers."""
         names = precision_fields(bucket.rule)
@@ -172,7 +180,10 @@ class Plain:
             return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), args, argument)
 
         size = bucket.size
-        if bucket.device.type != "cpu" or scope(bucket.rule) != "weight" or size <= CHUNK:
+        if scope(bucket.rule) != "weight":
+            with torch.autocast(bucket.device.type, enabled=False):  # a forward pass that draws may round matrix products
+                return evaluate(vectors, rule_args)
+        if bucket.device.type != "cpu" or size <= CHUNK:
             return evaluate(vectors, rule_args)
         # torch shares a chunk between two threads. What is left over is cut in halves, so that no number of threads rounds otherwise.
         rest = size - size % CHUNK

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -76,15 +76,17 @@ class PlainDraw:
         h: Grads = {}
         for i, bucket in enumerate(self.buckets):
             g = [grads[p] if p in grads else torch.zeros_like(p) for p in bucket.params]
-            deviation, precision, vector = self._deviation(i, g)
-            h |= dict(zip(bucket.params, bucket.split(vector * deviation * precision), strict=True))
+            deviation, vectors, gradient = self._deviation(i, g)
+            product = self._backend.product(bucket, vectors, gradient, deviation)
+            h |= dict(zip(bucket.params, bucket.split(product), strict=True))
         return {p: x for p, x in h.items() if p in grads}
 
     def noise(self) -> Grads:
         """Return ε of every parameter."""
         noise: Grads = {}
         for i, bucket in enumerate(self.buckets):
-            deviation, precision = self._deviation(i)
+            deviation, vectors = self._deviation(i)
+            precision = self._backend.sampling_precision(bucket, vectors)
             noise |= dict(zip(bucket.params, bucket.split(deviation * precision.sqrt()), strict=True))
         return noise
 
@@ -102,13 +104,13 @@ class PlainDraw:
         vectors["mu"] = vectors.pop(str(len(slots)))
         return vectors
 
-    def _deviation(self, i: int, *slots: Sequence[Tensor]) -> list[Tensor]:
-        """Return θ − μ and the precision of a bucket, whichever of θ and μ it holds, and further tensors as vectors."""
+    def _deviation(self, i: int, *slots: Sequence[Tensor]) -> list[Any]:
+        """Return θ − μ and the state's vectors of a bucket, whichever of θ and μ it holds, and further tensors as vectors."""
         bucket = self.buckets[i]
         vectors = self._vectors(bucket, *slots)
         held, further = vectors["mu"], [vectors.pop(str(k)) for k in range(len(slots))]
         deviation = self._samples[i] - held if self._samples else held - self._mean(i)
-        return [deviation, self._backend.sampling_precision(bucket, vectors), *further]
+        return [deviation, vectors, *further]
 
     def _mean(self, i: int) -> Tensor:
         """Return the mean of a bucket that holds the sample, drawing the noise again if it was not kept."""

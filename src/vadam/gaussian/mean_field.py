@@ -2,7 +2,7 @@
 
     q(θ) = Πᵢ N(θᵢ | μᵢ, σᵢ²),  σ⁻² = precision,  prior p(θ) = Πᵢ N(θᵢ | μ₀ᵢ, 1/λᵢ)
 
-Every optimizer but FullVON learns one of these.
+Every optimizer but FullVON and EVON learns one of these.
 """
 
 from __future__ import annotations
@@ -61,12 +61,7 @@ class MeanFieldGaussian:
         named.check_points(self.point, self.mean)
         named.check_prior(self.prior_precision, self.prior_mean, shapes)
         named.check_pruned(self.pruned, shapes)
-        for name, value in self.precision.items():
-            wrong = value[~((value > 0) & value.isfinite())]
-            if len(wrong):
-                raise ValueError(
-                    f"the precision of {name!r} must be positive and finite, but one is {wrong[0].item()!r}"
-                )
+        named.check_positive(self.precision)
         for name in ("mean", "precision", "point", "prior_precision", "prior_mean", "pruned"):
             object.__setattr__(self, name, named.copied(getattr(self, name)))
         for name, mask in self.pruned.items():

@@ -14,6 +14,7 @@ from vadam.gaussian import named
 from vadam.gaussian.full import FullGaussian
 from vadam.gaussian.mean_field import MeanFieldGaussian
 from vadam.gaussian.named import Weights
+from vadam.gaussian.rotated import RotatedGaussian
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -25,7 +26,7 @@ class Mixture:
     [-1.0, 1.0]
     """
 
-    components: Sequence[MeanFieldGaussian | FullGaussian]
+    components: Sequence[MeanFieldGaussian | FullGaussian | RotatedGaussian]
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "components", tuple(self.components))
@@ -70,6 +71,6 @@ class Mixture:
         return f"Mixture({len(self.components)} × {self.components[0]!r})"
 
 
-def _shapes(post: MeanFieldGaussian | FullGaussian) -> dict[str, torch.Size]:
+def _shapes(post: MeanFieldGaussian | FullGaussian | RotatedGaussian) -> dict[str, torch.Size]:
     sampled = post.shapes if isinstance(post, FullGaussian) else named.shapes_of(post.mean)
     return {**sampled, **named.shapes_of(post.point)}

@@ -52,6 +52,14 @@ def check_shapes(what: str, weights: Mapping[str, Tensor], shapes: Shapes) -> No
             raise ValueError(f"{what} of {name!r} has shape {list(weights[name].shape)}, but it must be {list(shape)}")
 
 
+def check_positive(precision: Mapping[str, Tensor]) -> None:
+    """Raise unless all precisions are positive and finite."""
+    for name, value in precision.items():
+        wrong = value[~((value > 0) & value.isfinite())]
+        if len(wrong):
+            raise ValueError(f"the precision of {name!r} must be positive and finite, but one is {wrong[0].item()!r}")
+
+
 def check_points(point: Mapping[str, Tensor], sampled: Iterable[str]) -> None:
     """Raise ValueError if a weight is both sampled and deterministic."""
     if both := sorted(set(point) & set(sampled)):

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
 from vadam.optim.attach import Hook
@@ -30,6 +30,7 @@ except ImportError as error:
     raise ImportError('vadam.integrations.lightning needs Lightning: pip install "vadam[lightning]"') from error
 
 KEY = "vadam_posterior"
+AXES = ("left", "right")
 
 
 class PosteriorCallback(Callback):
@@ -47,7 +48,7 @@ class PosteriorCallback(Callback):
     ) -> None:
         self.likelihood, self.samples, self.optimizer = likelihood, samples, optimizer
         self._losses: list[Tensor] = []
-        self._snapshot: MeanFieldGaussian | None = None
+        self._snapshot: MeanFieldGaussian | RotatedGaussian | None = None
         self._saving: Any = None
         self._step_is_due = False
 
@@ -148,6 +149,7 @@ class PosteriorCallback(Callback):
             "precision": post.precision,
             "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
             "point": list(post.point),
+            "axes": {side: getattr(post, side) for side in AXES} if isinstance(post, RotatedGaussian) else None,
         }
 
     def _to_mean(self, trainer: Trainer) -> None:
@@ -167,7 +169,9 @@ class PosteriorCallback(Callback):
         )
 
 
-def posterior(checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu") -> MeanFieldGaussian:
+def posterior(
+    checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu"
+) -> MeanFieldGaussian | RotatedGaussian:
     """Return the posterior in a checkpoint written with a :class:`PosteriorCallback`; reading it never unpickles."""
     content = (
         checkpoint if isinstance(checkpoint, dict) else torch.load(checkpoint, map_location=device, weights_only=True)
@@ -177,7 +181,10 @@ def posterior(checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: st
     weights, saved = content["state_dict"], content[KEY]
     mean = {name: weights[name] for name in saved["precision"]}
     point = {name: weights[name] for name in saved["point"]}
-    return MeanFieldGaussian(mean, saved["precision"], point=point, prior_precision=saved["prior_precision"])
+    of_both: dict[str, Any] = {"point": point, "prior_precision": saved["prior_precision"]}
+    if saved["axes"] is not None:
+        return RotatedGaussian(mean, saved["precision"], **saved["axes"], **of_both)
+    return MeanFieldGaussian(mean, saved["precision"], **of_both)
 
 
 def _uncertainties(pred: Prediction) -> dict[str, Tensor]:

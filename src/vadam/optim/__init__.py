@@ -2,6 +2,7 @@
 
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.bbvi import BBVI
+from vadam.optim.evon import EVON
 from vadam.optim.full_von import FullVON
 from vadam.optim.ivon import IVON
 from vadam.optim.vadagrad import VadaGrad
@@ -13,6 +14,7 @@ from vadam.optim.vprop import Vprop
 
 __all__ = [
     "BBVI",
+    "EVON",
     "IVON",
     "VOGN",
     "VON",

@@ -52,7 +52,7 @@ def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> Mea
         point=point,
         prior_precision=prior_precision,
         prior_mean=prior_mean,
-        shares=_shares(opt, name, precision),
+        shares=shares_of(opt, name, precision),
     )
 
 
@@ -67,7 +67,7 @@ def prior_of(opt: VariationalOptimizer, name: dict[Tensor, str]) -> tuple[Any, A
     return {key: precision for key, (_, precision) in found.items()}, None if is_zero else means
 
 
-def _shares(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
+def shares_of(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
     """Return how much of each parameter's precision is the prior's and the start's, where the rule has a prior and an average s.
 
     Where the rule does not keep the start apart, it is at most the smallest s of all weights: none has had less curvature since.

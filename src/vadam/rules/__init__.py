@@ -1,6 +1,6 @@
 """The equations: one file per algorithm, each with ``ARGUMENTS``, ``rule_args``, ``State``, ``init``, ``precision`` and ``update``.
 
-A rule is pure and elementwise (FullVON aside): no random numbers, no autograd, no parameter groups. Its arguments are tensors or
+A rule is pure and elementwise (FullVON and EVON aside): no random numbers, no autograd, no parameter groups. Its arguments are tensors or
 numbers that broadcast against the mean, so the same function serves one tensor, a float64 test, and a stack ``[E, ...]`` of E
 networks whose rates, prior precisions and data sizes have shape ``[E, 1, ...]``.
 

@@ -93,7 +93,9 @@ def is_variant(rule: ModuleType, of: Iterable[ModuleType]) -> bool:
 
 @cache
 def precision_fields(rule: ModuleType) -> tuple[str, ...]:
-    """Return the fields of the state that a rule's precision depends on, without the scalars."""
+    """Return the fields of the state that sampling depends on, without the scalars: those of the precision, if elementwise."""
+    if scope(rule) != "weight":
+        return tuple(name for name in rule.State._fields if name not in scalar_fields(rule))
     used: list[str] = []
 
     class Recorder:
