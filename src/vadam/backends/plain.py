@@ -181,7 +181,9 @@ class Plain:
 
         size = bucket.size
         if scope(bucket.rule) != "weight":
-            with torch.autocast(bucket.device.type, enabled=False):  # a forward pass that draws may round matrix products
+            with torch.autocast(
+                bucket.device.type, enabled=False
+            ):  # a forward pass that draws may round matrix products
                 return evaluate(vectors, rule_args)
         if bucket.device.type != "cpu" or size <= CHUNK:
             return evaluate(vectors, rule_args)

@@ -119,7 +119,7 @@ def _ivon(given: Setup) -> torch.optim.Optimizer:
 
 
 def _evon(given: Setup) -> torch.optim.Optimizer:
-    kind: Any = optim.EVON  # type: ignore[attr-defined]
+    kind: Any = optim.EVON
     how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
     made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
     return made
