@@ -62,7 +62,10 @@ def test_launches_do_not_depend_on_the_number_of_tensors(spec: Spec, way: str) -
         with fake("cuda") as device:
             params = [nn.Parameter(torch.empty(64, 64, device=device)) for _ in range(tensors)]
             counts.append(steps(spec.make(params), params, way))
-    assert counts[0] == counts[1] <= spec.launches
+    if spec.elementwise:
+        assert counts[0] == counts[1] <= spec.launches
+    else:  # a rule that sees shapes has its launches for each tensor
+        assert (counts[1] - counts[0]) / (62 - 20) <= spec.launches
 
 
 def networks(device: torch.device) -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:

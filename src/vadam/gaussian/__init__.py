@@ -15,4 +15,12 @@ from vadam.gaussian.mixture import Mixture
 from vadam.gaussian.rotated import RotatedGaussian
 from vadam.gaussian.summary import Shares, Summary, UninformedPosterior
 
-__all__ = ["FullGaussian", "MeanFieldGaussian", "Mixture", "RotatedGaussian", "Shares", "Summary", "UninformedPosterior"]
+__all__ = [
+    "FullGaussian",
+    "MeanFieldGaussian",
+    "Mixture",
+    "RotatedGaussian",
+    "Shares",
+    "Summary",
+    "UninformedPosterior",
+]
