@@ -285,6 +285,7 @@ SPECS = [
         {"lr": 0.1, "betas": (0.9, 0.999), "hess_init": 0.5, "basis_beta": 0.9, "basis_every": 2, **_DATA},
         state=frozenset({"m", "s", "L", "R", "QL", "QR", "s0", "beta1_t", "t"}),
         degree=1,
+        launches=64,  # for each tensor
         elementwise=False,
         bad=(
             *COMMON_BAD,

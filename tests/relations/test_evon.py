@@ -208,6 +208,7 @@ def test_evon_finds_a_correlated_posterior() -> None:
         num_data=n,
         hess_init=1.0,
         basis_beta=0.99,
+        clip_radius=float("inf"),
         samples=2,
         generator=g,
     )

@@ -43,7 +43,7 @@ class RotatedGaussian:
     >>> post.marginals().variance["w"]
     tensor([[0.3664, 0.6436]])
     >>> round(post.correlation("w")[0, 1].item(), 3)
-    0.978
+    0.979
     """
 
     mean: Weights

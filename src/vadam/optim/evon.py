@@ -51,7 +51,7 @@ class EVON(Reparameterised):
         num_data: float,
         prior_precision: float = 1.0,
         hess_init: float = 1.0,
-        clip_radius: float = float("inf"),
+        clip_radius: float = 0.01,
         rescale_lr: bool = True,
         basis_beta: float = 0.999,
         basis_every: int = 10,
