@@ -23,12 +23,19 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run one after the other, each in a namespace of its own; ```python no-run marks one that cannot."""
+    """The blocks of a page run one after the other, each in a namespace of its own.
+
+    ```python continued goes on in that of the block before; ```python no-run marks a block that cannot run.
+    """
     monkeypatch.chdir(tmp_path)
     if "from vadam_paper" in page.read_text():
         pytest.importorskip("vadam_paper", reason="vadam-paper is not installed: pip install ./paper")
-    for block in re.findall(r"^```python\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL):
-        exec(compile(block, str(page), "exec"), {"__name__": "snippet"})
+    space: dict = {}
+    for continued, block in re.findall(
+        r"^```python( continued)?\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
+    ):
+        space = space if continued else {"__name__": "snippet"}
+        exec(compile(block, str(page), "exec"), space)
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -11,6 +11,7 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -141,7 +142,7 @@ class Plain:
         if not hasattr(bucket.rule, "products"):
             return g * deviation * self.sampling_precision(bucket, vectors)
         state = state_of(bucket.rule, vectors, bucket.scalars())
-        with torch.autocast(bucket.device.type, enabled=False):
+        with _full_precision(bucket.device):
             return call(bucket.rule.products, state, g, deviation, rule_args=bucket.vector_args())
 
     def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
@@ -181,9 +182,7 @@ class Plain:
 
         size = bucket.size
         if scope(bucket.rule) != "weight":
-            with torch.autocast(
-                bucket.device.type, enabled=False
-            ):  # a forward pass that draws may round matrix products
+            with _full_precision(bucket.device):
                 return evaluate(vectors, rule_args)
         if bucket.device.type != "cpu" or size <= CHUNK:
             return evaluate(vectors, rule_args)
@@ -196,3 +195,9 @@ class Plain:
             new, scalars = evaluate(parts, rule_args | cut)
             torch._foreach_copy_([parts[name] for name in results], new)
         return [vectors[name] for name in results], scalars
+
+
+def _full_precision(device: torch.device) -> AbstractContextManager[Any]:
+    """Return a context without autocast: a forward pass that draws weights would round their matrix products."""
+    available = torch.amp.is_autocast_available(device.type)
+    return torch.autocast(device.type, enabled=False) if available else nullcontext()
