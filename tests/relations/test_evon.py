@@ -55,8 +55,8 @@ class Reference:
 
 
 def turned(L: Array, Q: Array) -> Array:
-    """Return one step of orthogonal iteration on L with a shift of 1e-4 of its mean eigenvalue."""
-    return np.linalg.qr((L + 1e-4 * np.trace(L) / len(L) * np.eye(len(L))) @ Q)[0]
+    """Return one step of orthogonal iteration on L with a shift of 1e-3 of its mean eigenvalue."""
+    return np.linalg.qr((L + 1e-3 * np.trace(L) / len(L) * np.eye(len(L))) @ Q)[0]
 
 
 def loss(W: Tensor, t: int) -> Tensor:

@@ -10,7 +10,7 @@ For a weight matrix W with mean μ, and Q = (Q_L, Q_R) orthogonal; X' = Q_Lᵀ X
     L ← β L + (1 − β) ĝ ĝᵀ,  R ← β R + (1 − β) ĝᵀ ĝ
 
 Every k steps Q_L ← qr((L + ρI) Q_L) and Q_R ← qr((R + ρI) Q_R), one step of orthogonal iteration towards the eigenvectors; at first
-they are the identity. The shift ρ, a ten-thousandth of the mean eigenvalue, does not change the eigenvectors. It keeps the axes in which
+they are the identity. The shift ρ, a thousandth of the mean eigenvalue, does not change the eigenvectors. It keeps the axes in which
 there was no gradient yet: without it rounding would choose them.
 
 m and μ are kept in the weights' own coordinates, so that they do not change with the basis. s becomes the diagonal of the same
@@ -34,7 +34,7 @@ from vadam.rules.binding import Curvature
 from vadam.rules.von import Scalar, pull
 
 SCOPE = "tensor"
-SHIFT = 1e-4
+SHIFT = 1e-3
 """ρ as a fraction of the mean eigenvalue."""
 CURVATURE = Curvature.REPARAMETERISED
 ARGUMENTS = (
