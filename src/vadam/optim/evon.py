@@ -19,7 +19,7 @@ from vadam.optim.snapshot import mean_of, names, prior_of, shares_of
 
 
 class EVON(Reparameterised):
-    r"""Variational Online Newton in an eigenbasis ("SOAP-Bubbles", 2026): a posterior with correlations at about SOAP's price.
+    r"""Variational Online Newton in an eigenbasis ("SOAP-Bubbles", 2026): a posterior with correlations between the weights of a matrix.
 
     Input: α (``lr``), β₁, β₂ (``betas``), N (``num_data``), λ (``prior_precision``), s₀ (``hess_init``), ξ (``clip_radius``),
     β (``basis_beta``), k (``basis_every``)
