@@ -277,7 +277,7 @@ def alone(repeats: int) -> dict[str, Any]:
 
 
 def growth(repeats: int) -> dict[str, Any]:
-    """How the work grows: with weights, tensors, samples and threads."""
+    """Measure how the work grows: with weights, tensors, samples and threads."""
     results: dict[str, Any] = {}
     methods = ["Adam fused", "Vadam", "Vadam, plain"]
     axes: dict[str, dict[int, Callable[[str], Step]]] = {
@@ -316,7 +316,7 @@ def growth(repeats: int) -> dict[str, Any]:
 
 
 def profile(repeats: int) -> dict[str, Any]:
-    """Where the time of a step goes, on one thread, as Python's own profiler sees it; it makes Python itself look slower."""
+    """Profile a step on one thread with Python's own profiler, which makes Python itself look slower."""
     results: dict[str, Any] = {}
     before = torch.get_num_threads()
     torch.set_num_threads(1)

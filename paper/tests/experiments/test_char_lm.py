@@ -97,7 +97,7 @@ def test_the_test_loss_is_that_of_one_long_pass() -> None:
 
 
 def test_an_epoch_is_plain_sgd_with_clipping_and_a_carried_state() -> None:
-    """By hand, with the rate of the third epoch; a clip of 0.01 is met by many entries."""
+    """A loop written out here, with the rate of the third epoch, agrees; a clip of 0.01 is met by many entries."""
     config = replace(CONFIG, stretches=(4,), clip=0.01)
     trial = Trial(config, METHODS["sgd"], 0, TEXT)
     trial.points = [{}] * 2

@@ -23,7 +23,7 @@ from vadam.likelihoods import CONTINUOUS
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """How every member of a stack is trained; ``train`` describes the arguments."""
+    """Holds the settings with which every member of a stack is trained; ``train`` describes the arguments."""
 
     network: nn.Module
     method: Method

@@ -21,7 +21,7 @@ from vadam.optim.sample import Sample
 
 
 class Estimator(Protocol):
-    """What an optimizer knows of its curvature; ĥ grows with the gradient to the power ``curvature_degree``."""
+    """Describes how an optimizer estimates its curvature; ĥ grows with the gradient to the power ``curvature_degree``."""
 
     curvature_degree: ClassVar[int]
 
@@ -30,7 +30,7 @@ class Estimator(Protocol):
 
 
 class Estimate:
-    """What the samples of a step have given so far."""
+    """Accumulates the gradients and curvatures of a step's samples."""
 
     def __init__(self, optimizer: Estimator) -> None:
         self._optimizer: Estimator = weakref.proxy(optimizer)  # no cycle: a dropped optimizer is freed at once
