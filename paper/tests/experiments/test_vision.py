@@ -12,6 +12,7 @@ from vadam.likelihoods import Categorical
 from vadam_paper.experiments import find
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.memory import PeakMemory
 from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
@@ -20,7 +21,6 @@ from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.vision import methods, task
 from vadam_paper.experiments.vision.config import METHODS, Config, preset
 from vadam_paper.experiments.vision.fitted import Fitted, Pool, laplace_posteriors
-from vadam_paper.experiments.vision.network import lenet5
 from vadam_paper.experiments.vision.run import cells
 from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.swag import RANK, SWAG

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.plotting import INK, panels, style
+from vadam.plot.theme import INK, panels, style
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.vision.records import FOREIGN, NAMES, SETS, methods, seeds
 

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 from vadam_paper.data import Images, image_set
+from vadam_paper.experiments.lenet import SIDE
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.vision.config import Config
-from vadam_paper.experiments.vision.network import SIDE
 
 FOREIGN = {"fashion": ("mnist", "notmnist"), "mnist": ("fashion", "notmnist")}
 """The sets whose test images are out of distribution for a set."""

@@ -11,13 +11,13 @@ from vadam.baselines import MCDropout
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam_paper.experiments.context import CellContext
+from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.memory import PeakMemory
 from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.timing import Stopwatch
 from vadam_paper.experiments.vision.config import Config
 from vadam_paper.experiments.vision.methods import MAKE, Settings, Setup, steps_an_epoch
-from vadam_paper.experiments.vision.network import lenet5
 from vadam_paper.experiments.vision.peers import PEERS
 from vadam_paper.experiments.vision.swag import SWAG
 from vadam_paper.experiments.vision.task import Task
