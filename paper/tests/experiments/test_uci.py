@@ -37,6 +37,8 @@ SMALL = replace(
     preset("smoke", "authors"), sets=("boston",), methods=("vadam", "bbvi"), trials=4, startup=2, evaluation_samples=100
 )
 needs_boston = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
+BY_OTHER_PROTOCOLS = {"uci-dropout-converged", "uci-corrected"}
+"""Claims that the authors' protocol does not decide."""
 
 
 def rows(out: Path, config: Config = SMALL) -> dict[str, dict]:
@@ -255,7 +257,8 @@ class TestComparison:
             scores["curve"]["rmse"] = np.where(np.arange(40) > 20, np.nan, scores["curve"]["rmse"])
         results = Results({"authors": recorded(json.loads(dumps(jsonify(made))))})
         assert results["authors"]["bbvi-boston"]["rmse"][3] is None
-        assert all(entry.evidence.verdict != Verdict.NOT_RUN for entry in entries(UCI, results))
+        not_run = {e.claim.id for e in entries(UCI, results) if e.evidence.verdict == Verdict.NOT_RUN}
+        assert not_run == BY_OTHER_PROTOCOLS
         assert verdict(results, "uci-comparable") == Verdict.CONTRADICTED
         rows = {row[0]: row for shown in table.more_tables(results) for row in shown.rows}
         assert "diverged" in rows["Boston, RMSE"]
@@ -296,7 +299,7 @@ class TestClaims:
     def test_an_incomplete_sweep_has_no_verdicts_but_says_how_it_stands(self) -> None:
         for entry in entries(UCI, made_up(("yacht", "boston"), {})):
             assert entry.evidence.verdict == Verdict.NOT_RUN
-            assert "So far 2 of 8 sets" in entry.evidence.text
+            assert entry.claim.id in BY_OTHER_PROTOCOLS or "So far 2 of 8 sets" in entry.evidence.text
 
     def test_verdicts_follow_the_numbers(self) -> None:
         alike = made_up(comparison.SETS, {"mc-dropout": 0.5})

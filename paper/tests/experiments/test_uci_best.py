@@ -11,9 +11,10 @@ from scipy.stats import norm
 from vadam.ensemble import train
 from vadam_paper import data
 from vadam_paper.experiments import find
-from vadam_paper.experiments.results import read_results
+from vadam_paper.experiments.ledger import Verdict
+from vadam_paper.experiments.results import Recorded, Results, read_results
 from vadam_paper.experiments.runner import run
-from vadam_paper.experiments.uci import best, methods
+from vadam_paper.experiments.uci import best, claims, comparison, methods
 from vadam_paper.experiments.uci.config import Best, preset
 from vadam_paper.experiments.uci.split_networks import at, final_members, folds
 
@@ -26,7 +27,7 @@ UCI = find("uci")
 def config() -> Best:
     config = preset("smoke", "best")
     assert isinstance(config, Best)
-    return replace(config, sets=("boston",), splits=2, members=3, epochs=3)
+    return replace(config, sets=("boston",), extra=(), splits=2, members=3, epochs=3)
 
 
 def test_scores_are_those_of_the_averaged_density(config: Best) -> None:
@@ -36,7 +37,7 @@ def test_scores_are_those_of_the_averaged_density(config: Best) -> None:
         {"prior_precision": 1.0, "noise_precision": 9.0, "temperature": 0.1},
     ]
     members = at(points, final_members(config, "boston", None))
-    found = best.final(config, "boston", members, 1)
+    found = best.final(config, "vadam", "boston", members, 1)
     for split, member in enumerate(members):
         networks = [member, *folds(config, member)]
         trained = [m for network in networks for m in best.mixture(config, network)]
@@ -102,7 +103,8 @@ def test_table(tmp_path: Path) -> None:
     if not data.available("yacht"):
         pytest.skip("the yacht data are not on this machine")
     run(UCI, config, tmp_path)
-    (table,) = UCI.part("table").more_tables(read_results(tmp_path, UCI))
+    table, converged = UCI.part("table").more_tables(read_results(tmp_path, UCI))
+    assert [row[:3] for row in converged.rows] == [("Yacht", "2", "RMSE"), ("Yacht", "2", "log-likelihood")]
     assert [row[0] for row in table.rows] == ["Boston", "Yacht"]
     assert [row[1:3] for row in table.rows] == [("-2.402 ± 0.042", "-1.72"), ("-1.250 ± 0.015", "-1.06")]
     assert UCI.part("plot").figures(read_results(tmp_path, UCI)) == {}
@@ -112,6 +114,80 @@ def test_table(tmp_path: Path) -> None:
     for which, word in enumerate(("one", "mixture"), start=1):
         counted = int(note.split(" on ")[which].split()[0].rstrip("."))
         assert counted == sum(word in row[-1] for row in table.rows)
+
+
+def test_corrected_has_the_networks_of_best_with_a_batch_size_and_no_temperature() -> None:
+    mine, its = (preset("paper", protocol) for protocol in ("corrected", "best"))
+    assert set(methods.space(its, "vadam", "boston")) - set(methods.space(mine, "vadam", "boston")) == {"temperature"}
+    for name, M, count in (("boston", 32, 20), ("naval", 128, 5)):
+        with_correction, without = (methods.setting(c, "vadam", name) for c in (mine, its))
+        assert with_correction["method"] == without["method"].replace(batch_size=M)
+        assert with_correction["batch_size"] == M
+        members = final_members(mine, name, None)
+        assert len(members) == count
+        for member, other in zip(members, final_members(its, name, None), strict=False):
+            assert member.seed == other.seed
+            assert np.array_equal(member.train, other.train)
+
+
+def test_mc_dropout_is_trained_as_long_and_searched_as_widely() -> None:
+    config = preset("paper", "best")
+    assert config.fingerprint == "26333b956dee80af"  # that of the recorded rows of Vadam: they stay
+    for name, count in (("boston", 20), ("naval", 5)):
+        theirs, ours = (methods.setting(config, method, name) for method in ("mc-dropout", "vadam"))
+        for key in ("network", "epochs", "batch_size", "evaluation_samples", "schedule"):
+            assert str(theirs[key]) == str(ours[key])
+        assert theirs["method"].settings["lr"] == ours["method"].settings["lr"]
+        assert theirs["method"].drops_out
+        spaces = [methods.space(config, method, name) for method in ("mc-dropout", "vadam")]
+        assert set(spaces[0]) ^ set(spaces[1]) == {"dropout", "temperature"}
+        assert spaces[0]["noise_precision"] == spaces[1]["noise_precision"]
+        members = final_members(config, name, None, "mc-dropout")
+        assert len(members) == count
+        assert all(
+            np.array_equal(a.train, b.train) for a, b in zip(members, final_members(config, name, None), strict=False)
+        )
+
+
+@pytest.mark.parametrize(
+    ("gain", "verdict"), [(0.5, Verdict.SUPPORTED), (-0.5, Verdict.CONTRADICTED), (0.0, Verdict.CONTRADICTED)]
+)
+def test_the_claim_about_converged_mc_dropout_is_judged_on_common_splits(gain: float, verdict: Verdict) -> None:
+    rng = np.random.default_rng(0)
+    cells = {}
+    for name in comparison.SETS:
+        base = rng.normal(0, 0.01, 20)
+        cells[f"vadam-{name}"] = {"rmse": 2 + base, "log_likelihood": -base}
+        few = rng.normal(0, 0.01, 5)
+        cells[f"mc-dropout-{name}"] = {"rmse": 2 + base[:5] - gain + few, "log_likelihood": gain - base[:5] + few}
+    claim = next(c for c in claims.CLAIMS if c.id == "uci-dropout-converged")
+    assert claim.judge is not None
+    whole = Recorded("paper", "best", {}, cells)
+    assert claim.judge({"best": whole}).verdict == verdict
+    del cells["vadam-naval"]
+    assert claim.judge({"best": whole}).verdict == Verdict.NOT_RUN
+    assert claim.judge({}).verdict == Verdict.NOT_RUN
+
+
+@pytest.mark.parametrize(
+    ("gain", "expected"), [(0.0, Verdict.SUPPORTED), (0.3, Verdict.SUPPORTED), (-0.3, Verdict.CONTRADICTED)]
+)
+def test_corrected_is_judged_against_best_on_the_splits_of_both(gain: float, expected: Verdict) -> None:
+    def run_of(protocol: str, splits: int, gain: float) -> Recorded:
+        cells = {}
+        for name in comparison.SETS:
+            level = gain + 0.01 * np.random.default_rng(splits).normal(size=20)[:splits]
+            scores = {"rmse": 9 - level, "joint_log_likelihood": level, "log_likelihood": level}
+            cells[f"vadam-{name}"] = {**scores, "mixture": scores, "point": {"temperature": [0.1] * splits}}
+        return Recorded("paper", protocol, {"config": preset("paper", protocol).as_dict(), "cpu_seconds": 1.0}, cells)
+
+    claim = next(c for c in claims.CLAIMS if c.id == "uci-corrected")
+    both = Results({"best": run_of("best", 20, 0.0), "corrected": run_of("corrected", 5, gain)})
+    assert claim.judge(both).verdict == expected
+    assert claim.judge(Results({"best": both["best"]})).verdict == Verdict.NOT_RUN
+    shown = UCI.part("table").more_tables(both)[-1]
+    assert {row[1] for row in shown.rows} == {"5"}
+    assert len(shown.rows) == 16
 
 
 def _row(out: Path) -> dict:

@@ -17,7 +17,7 @@ import pytest
 
 from vadam_paper import data
 from vadam_paper.experiments import ExperimentError, find
-from vadam_paper.experiments.cluster import _explain_cluster_failures, connect_workers
+from vadam_paper.experiments.cluster import connect_workers, explain_cluster_failures
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.uci.config import Config, preset
 
@@ -105,7 +105,7 @@ def test_wrong_clusters(name: str, backend: str, scheduler: str | None, message:
 
 
 class Cluster:
-    """A stub of Dask's client."""
+    """A stub of ``distributed.Client``."""
 
     def __init__(self, **threads: int) -> None:
         self.threads = threads
@@ -128,7 +128,7 @@ class Cluster:
     ],
 )
 def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: dict[str, int], message: str) -> None:
-    monkeypatch.setattr("vadam_paper.experiments.cluster._client", lambda scheduler: Cluster(**threads))
+    monkeypatch.setattr("distributed.Client", lambda scheduler, timeout: Cluster(**threads))
     with pytest.raises(ExperimentError, match=message), connect_workers(UCI, "dask", "tcp://a:1"):
         pass
 
@@ -136,10 +136,10 @@ def test_workers_have_one_thread_each(monkeypatch: pytest.MonkeyPatch, threads: 
 @pytest.mark.parametrize("error", [CommClosedError("lost"), OSError("Timed out: lost"), CancelledError("lost")])
 def test_a_failed_cluster_is_explained(error: Exception) -> None:
     told = pytest.raises(ExperimentError, match=r"at tcp://a:1 has failed .*lost\)\. Finished cells are kept")
-    with told, _explain_cluster_failures("tcp://a:1"):
+    with told, explain_cluster_failures("tcp://a:1"):
         raise error
 
 
 def test_a_full_disk_is_not_the_clusters() -> None:
-    with pytest.raises(OSError, match="No space left"), _explain_cluster_failures("tcp://a:1"):
+    with pytest.raises(OSError, match="No space left"), explain_cluster_failures("tcp://a:1"):
         raise OSError(errno.ENOSPC, "No space left on device")

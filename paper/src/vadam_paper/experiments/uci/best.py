@@ -2,6 +2,7 @@
 
     p(y | x) = 1/(K S) Σₖ Σₛ N(y | f(x; θₖₛ), 1/τ),  θₖₛ ~ qₖ
 
+MC-Dropout, trained as long and searched as widely, has the same: one network, and a mixture of several.
 τ is fitted to the held-out rows of the folds, once for one posterior and once for the mixture.
 """
 
@@ -24,13 +25,13 @@ SEEDS_APART = 1_000_000
 """Seed offset between members of a mixture; splits and folds use smaller offsets."""
 
 
-def final(config: Best, name: str, members: list[Member], workers: int) -> dict[str, Any]:
-    """Return the scores of the first posterior of each split, and under ``mixture`` those of the mixture.
+def final(config: Best, method: str, name: str, members: list[Member], workers: int) -> dict[str, Any]:
+    """Return the scores of the first network of each split, and under ``mixture`` those of the mixture.
 
     The test rows are not used for any choice.
     """
     networks = [network for member in members for network in (member, *folds(config, member))]
-    setting = methods.setting(config, "vadam", name)
+    setting = methods.setting(config, method, name)
     stack = train([m for network in networks for m in mixture(config, network)], jobs=workers, **setting).stack
     assert stack is not None
     of_split, K = 1 + config.folds, config.members

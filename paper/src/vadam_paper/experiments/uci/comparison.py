@@ -75,9 +75,12 @@ class Comparison(NamedTuple):
 
 
 def compare(run: Recorded, first: str, second: str, name: str, metric: str) -> Comparison | None:
+    """Compare two methods on the splits that both have, the first ones."""
     a, b = values(run, first, name, metric), values(run, second, name, metric)
     if a is None or b is None:
         return None
+    common = min(len(a), len(b))
+    a, b = a[:common], b[:common]
     whole = [bool(np.isfinite(scores).all()) for scores in (a, b)]
     if whole[0] != whole[1]:  # a method that diverges on a split has lost
         return Comparison(math.inf if whole[0] else -math.inf, 0.0)

@@ -7,6 +7,12 @@ from vadam_paper.experiments.config import Config as BaseConfig
 
 SETS = ("yacht", "boston", "energy", "concrete", "wine", "kin8nm", "power", "naval")
 """Data sets in the order in which they run, the fast ones first."""
+CONVERGED = "mc-dropout"
+"""The method beside Vadam under *best*: trained as long, and searched as widely."""
+CONVERGED_SPLITS_LARGE = 5
+"""Splits of the four large sets for it, the first of the twenty."""
+LARGE = SETS[4:]
+"""Sets trained with minibatches of 128 and half the samples; the others use 32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +74,7 @@ class Best(Config):
     """
 
     methods: tuple[str, ...] = ("vadam",)
+    extra: tuple[str, ...] = tuple(f"{CONVERGED}-{name}" for name in SETS)
     objective: str = "log_likelihood"
     first_weights: int | None = None
     trials: int = 20
@@ -81,8 +88,18 @@ class Best(Config):
     revision: int = 2
 
 
+@dataclass(frozen=True, kw_only=True)
+class Corrected(Best):
+    """The settings of ``Best`` with Theorem 1's correction (``batch_size``) in place of a searched temperature: T = 1."""
+
+    extra: tuple[str, ...] = ()
+    splits_large: int = 5
+    """Splits of the four large sets, the first of the twenty."""
+    revision: int = 1
+
+
 BEST: dict[str, dict[str, Any]] = {
-    "smoke": PRESETS["smoke"] | {"members": 2},
+    "smoke": PRESETS["smoke"] | {"members": 2, "extra": (f"{CONVERGED}-yacht",)},
     "quick": {"splits": 3, "trials": 8, "epochs": 100, "epochs_large": 40},
     "paper": {},
 }
@@ -93,7 +110,18 @@ def data_set(name: str) -> str:
     return name.partition(".")[0]
 
 
+def splits(config: Config, name: str, method: str = "vadam") -> int:
+    """Return the number of splits of a set for a method."""
+    if name in LARGE and isinstance(config, Corrected):
+        return min(config.splits, config.splits_large)
+    if name in LARGE and isinstance(config, Best) and method == CONVERGED:
+        return min(config.splits, CONVERGED_SPLITS_LARGE)
+    return config.splits
+
+
 def preset(preset: str, protocol: str) -> Config:
+    if protocol == "corrected":
+        return Corrected(preset=preset, protocol=protocol, **(BEST[preset] | {"extra": ()}))
     if protocol == "best":
         return Best(preset=preset, protocol=protocol, **BEST[preset])
     return Config(preset=preset, protocol=protocol, **(PROTOCOLS[protocol] | PRESETS[preset]))

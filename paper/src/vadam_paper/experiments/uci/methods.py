@@ -6,16 +6,16 @@ from typing import Any
 from vadam.ensemble import MLP, Method, cosine
 from vadam.tuning import Space
 from vadam_paper import data
-from vadam_paper.experiments.uci.config import Best, Config, data_set
+from vadam_paper.experiments.uci.config import LARGE, Best, Config, Corrected, data_set, splits
 
-LARGE = ("wine", "kin8nm", "power", "naval")
-"""Sets trained with minibatches of 128 and half the samples; the others use 32."""
 PRINTED = "-printed"
 """Suffix of a method with γ₁ and γ₂ as App. J prints them: 0.99 and 0.9."""
 NARROW = ("power", "naval")
 """Sets that the authors' program searches within narrower bounds."""
 LENGTH_SCALE = 0.01
 """Length-scale of MC-Dropout's prior; its square acts as the prior precision."""
+DROPOUT_RATES = (0.001, 0.3)
+"""Bounds of the rate under *best*; Gal's grid goes from 0.005 to 0.1."""
 VOGN_RATES = (0.003, 0.3)
 """Bounds of VOGN's learning rate, which is searched: the paper gives none, and a Newton step has another scale."""
 ROWS_A_STACK = 6400
@@ -36,7 +36,7 @@ def setting(config: Config, method: str, name: str) -> dict[str, Any]:
         "epochs": epochs(config, name),
         "batch_size": batch_size(name),
         "evaluation_samples": config.evaluation_samples,
-        "chunk": _divisor(config.splits * config.folds, fitting),
+        "chunk": _divisor(splits(config, name, method) * config.folds, fitting),
     }
     return found | {"schedule": cosine} if isinstance(config, Best) else found
 
@@ -52,8 +52,9 @@ def epochs(config: Config, name: str) -> int:
 def space(config: Config, method: str, name: str) -> Space:
     """Return the search space; precisions are for targets scaled to variance 1."""
     if isinstance(config, Best):
-        cold = {"temperature": _powers_of_e(-5, 0)}
-        return cold | {"prior_precision": _powers_of_e(-7, 4), "noise_precision": _powers_of_e(0, 9)}
+        own: Space = {"temperature": _powers_of_e(-5, 0)} if method == "vadam" else {"dropout": DROPOUT_RATES}
+        own = {} if isinstance(config, Corrected) else own
+        return {**own, "prior_precision": _powers_of_e(-7, 4), "noise_precision": _powers_of_e(0, 9)}
     noise = _powers_of_e(1, 5) if name in NARROW else _powers_of_e(0, 5)
     if method == "mc-dropout":
         return {"dropout": (0.005, 0.1), "noise_precision": noise}
@@ -80,8 +81,11 @@ def objective(config: Config, method: str) -> str:
 
 def _method(config: Config, method: str, name: str) -> Method:
     lr, betas, beta = config.lr, config.betas, config.betas[1]
+    if isinstance(config, Best) and method == "mc-dropout":
+        return Method("adam", lr=lr, betas=betas, drops_out=True)
     if isinstance(config, Best):
-        return Method("vadam", lr=lr, betas=betas, init_precision=config.init_precision)
+        M = batch_size(name) if isinstance(config, Corrected) else None
+        return Method("vadam", lr=lr, betas=betas, init_precision=config.init_precision, batch_size=M)
     S = 5 if name in LARGE else 10
     match method:
         case "vadam":

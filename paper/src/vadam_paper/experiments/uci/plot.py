@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.plotting import COLOURS, panels, style
+from vadam.plot.theme import COLOURS, panels, style
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.uci.comparison import NAMES, SETS, mean, paper, values
 from vadam_paper.experiments.uci.convergence import curves

@@ -10,7 +10,7 @@ from vadam_paper import data
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.uci import best, methods
-from vadam_paper.experiments.uci.config import Best, Config, data_set
+from vadam_paper.experiments.uci.config import LARGE, Best, Config, data_set, splits
 from vadam_paper.experiments.uci.split_networks import at, final_members, folds, searches
 
 MICROSECONDS_A_STEP = {
@@ -35,8 +35,8 @@ def cells(config: Config) -> dict[str, float]:
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     method, name = _parsed(key)
-    finals = final_members(config, name, context.data)
-    found = _search(config, method, name, finals[: searches(config, name)], context)
+    finals = final_members(config, name, context.data, method)
+    found = _search(config, method, name, finals[: searches(config, name, method)], context)
     points = [tuned.point for tuned in found.values()]
     if len(points) < len(finals):
         points *= len(finals)
@@ -47,7 +47,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
         "tried": [[_short(trial.value) for trial in tuned.trials] for tuned in found.values()],
     }
     if isinstance(config, Best):
-        return result | best.final(config, name, at(points, finals), context.workers)
+        return result | best.final(config, method, name, at(points, finals), context.workers)
     result |= _final(config, method, name, at(points, finals), context)
     if method == "vadam" and name in config.sets:
         result["vprop"] = _final(config, "vprop", name, at(points, finals), context)
@@ -116,8 +116,8 @@ def _costs(config: Config, method: str, name: str) -> tuple[float, float]:
     finals = config.members * (rows + of_folds) if isinstance(config, Best) else rows
     samples = 4 if isinstance(config, Best) else 1  # one sample a step is cheaper
     steps_a_row = methods.epochs(config, name) / methods.batch_size(name) / samples
-    microseconds = MICROSECONDS_A_STEP[method.removesuffix(methods.PRINTED)][data_set(name) in methods.LARGE]
+    microseconds = MICROSECONDS_A_STEP[method.removesuffix(methods.PRINTED)][data_set(name) in LARGE]
     seconds_a_row = 1e-6 * microseconds * steps_a_row
     questions = SECONDS_A_QUESTION * (config.trials - config.startup)
     search = config.trials * of_folds * seconds_a_row + questions
-    return searches(config, name) * search, config.splits * finals * seconds_a_row
+    return searches(config, name, method) * search, splits(config, name, method) * finals * seconds_a_row

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from vadam.ensemble import MLP, Member
 from vadam_paper import data
-from vadam_paper.experiments.uci.config import Config
+from vadam_paper.experiments.uci.config import Config, splits
 from vadam_paper.experiments.uci.methods import LENGTH_SCALE
 
 FOLD_SEED = 123
@@ -17,20 +17,21 @@ FOLD_SEED = 123
 SEEDS_A_SPLIT = 100
 
 
-def searches(config: Config, name: str) -> int:
+def searches(config: Config, name: str, method: str = "vadam") -> int:
     """Return the number of searches: one for each split, or one for a single split."""
-    return 1 if "." in name else config.splits
+    return 1 if "." in name else splits(config, name, method)
 
 
-def final_members(config: Config, name: str, root: Path | None) -> list[Member]:
+def final_members(config: Config, name: str, root: Path | None, method: str = "vadam") -> list[Member]:
     """Return one member per split, trained on its training rows, with its own seed for order and noise."""
     name, _, split = name.partition(".")
     table = data.load(name, root=root)
     init = first_weights(config, table.X.shape[1])
-    splits = [data.splits(name)[int(split)]] * config.splits if split else data.splits(name)[: config.splits]
+    count = splits(config, name, method)
+    chosen = [data.splits(name)[int(split)]] * count if split else data.splits(name)[:count]
     return [
         Member(table.X, table.y, train=train, test=test, seed=seed, prior_precision=LENGTH_SCALE**2, init=init)
-        for (train, test), seed in zip(splits, _seeds(config), strict=True)
+        for (train, test), seed in zip(chosen, _seeds(config, count), strict=True)
     ]
 
 
@@ -59,5 +60,5 @@ def at(points: list[dict[str, float]], members: list[Member]) -> list[Member]:
     return [replace(member, **point) for member, point in zip(members, points, strict=True)]  # type: ignore[arg-type]
 
 
-def _seeds(config: Config) -> list[int]:
-    return [SEEDS_A_SPLIT * (config.splits * config.seed + split) for split in range(config.splits)]
+def _seeds(config: Config, count: int) -> list[int]:
+    return [SEEDS_A_SPLIT * (config.splits * config.seed + split) for split in range(count)]
