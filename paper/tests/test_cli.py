@@ -40,6 +40,14 @@ def test_list(tmp_path: Path) -> None:
     assert "Figure 2a" in call("list", "--results", tmp_path).output
 
 
+def test_list_cuts_nothing_at_80_columns(tmp_path: Path) -> None:
+    shown = CliRunner().invoke(app, ["list", "--results", str(tmp_path)], env={"COLUMNS": "80"}).output
+    assert "…" not in shown
+    assert max(map(len, shown.splitlines())) <= 80
+    for row in answer("list", "--results", tmp_path):
+        assert any(line.startswith(f"{row['name']} ") for line in shown.splitlines())
+
+
 def test_run_and_resume(tmp_path: Path) -> None:
     arguments = ("run", "theory", "--preset", "smoke", "--out", tmp_path, "--jobs", 1)
     first = answer(*arguments)

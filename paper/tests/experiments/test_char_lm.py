@@ -168,6 +168,14 @@ def test_presets_are_the_announced_ones() -> None:
     assert {parse_key(key)[0] for key in order[-9:]} == set(OURS)
 
 
+def test_the_other_reading_is_tried_for_ten_epochs_of_one_seed() -> None:
+    order = [parse_key(key) for key in EXPERIMENT.cells(EXPERIMENT.config("long", "text"))]
+    assert [cell for cell in order if cell[0] == "vadagrad-total"] == [("vadagrad-total", 0, 10)]
+    assert order[:4] == [(method, 0, 10) for method in PAPER]
+    assert order.index(("vadagrad-total", 0, 10)) == 8  # after both seeds of the paper's methods
+    assert sum(end == 50 for *_, end in order) == 8
+
+
 @pytest.mark.parametrize("method", [*PAPER, *OURS])
 def test_a_run_goes_on_from_its_checkpoint_as_if_never_stopped(method: str) -> None:
     """Weights, optimizer and curve are equal bit for bit, and the loss falls."""

@@ -97,3 +97,12 @@ def test_a_damaged_checkpoint_is_named(content: bytes, tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(ExperimentError, match=r"The checkpoint .*cell.safetensors is damaged .*Delete it"):
         CellContext(find("theory").config("smoke", "text"), "cell", tmp_path).restore()
+
+
+@pytest.mark.parametrize("result", [None, {}, [], "x", {"runs": None}])
+def test_a_row_without_its_numbers_is_named_by_the_report(result: object, results: Path, tmp_path: Path) -> None:
+    path = results / "theory" / "smoke-text" / "rows.jsonl"
+    rows = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("".join(json.dumps(row | {"result": result}) + "\n" for row in rows))
+    said = refused("report", "--results", results, "--out", tmp_path)
+    assert "The recorded results of theory cannot be read" in said

@@ -334,13 +334,15 @@ def test_the_isotropic_control_has_the_same_mean_and_one_precision(monkeypatch: 
     from vadam_paper.experiments.image import scores as scoring
     from vadam_paper.experiments.image.train import Fitted
 
-    seen: list[Fitted] = []
+    seen: list[MeanFieldGaussian] = []
 
-    def predicted(fitted: Fitted, X: torch.Tensor, samples: int, noise: torch.Generator) -> Classes:
-        seen.append(fitted)
+    def predict(
+        model: nn.Module, posterior: MeanFieldGaussian, X: torch.Tensor, samples: int, **how: object
+    ) -> Classes:
+        seen.append(posterior)
         return Classes(torch.zeros(1, 4, 2), Categorical())
 
-    monkeypatch.setattr(scoring, "_predict", predicted)
+    monkeypatch.setattr(scoring, "predict", predict)
     own = MeanFieldGaussian(
         {"a": torch.ones(2), "b": torch.zeros(1)}, {"a": torch.tensor([1.0, 5.0]), "b": torch.tensor([9.0])}
     )
@@ -348,7 +350,7 @@ def test_the_isotropic_control_has_the_same_mean_and_one_precision(monkeypatch: 
     two = task.Task(torch.zeros(4, 1), y, torch.zeros(4, 1), y, {}, 2)
     found = scoring.isotropic(Fitted(nn.Linear(1, 1), own), two, 1, torch.Generator())
     assert found["log_likelihood"] == pytest.approx(math.log(0.5))
-    control = seen[0].posterior
+    control = seen[0]
     assert torch.equal(control.mean["a"], own.mean["a"])
     assert torch.equal(torch.cat([*control.precision.values()]), torch.full((3,), 5.0))
     assert scoring.spread(own)["50 %"] == 5

@@ -9,9 +9,10 @@ import pytest
 
 from vadam.report import html
 from vadam_paper.experiments import experiments, find
+from vadam_paper.experiments.ledger import Claim, Entry, Evidence, Verdict
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.tables import Table
-from vadam_paper.report import build, markdown
+from vadam_paper.report import build, claims, markdown
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
@@ -90,7 +91,29 @@ def test_every_claim_and_every_artefact_stands_on_it(folder: Path) -> None:
         for claim in experiment.claims:
             assert f"claim-{claim.id}" in reader.ids
     written = json.loads((folder / "ledger.json").read_text())
-    assert written["counts"]["not run"] == len(written["claims"]) == sum(len(e.claims) for e in experiments())
+    assert len(written["claims"]) == sum(len(e.claims) for e in experiments())
+    assert written["counts"]["not run"] == sum(not claim["beyond_paper"] for claim in written["claims"])
+
+
+def test_aims_beyond_the_paper_have_a_table_of_their_own(folder: Path) -> None:
+    page = (folder / "index.html").read_text()
+    paper, beyond = page.split('<section id="beyond">')
+    aims = [claim.id for e in experiments() for claim in e.claims if claim.where == f"Aim of {e.name}"]
+    assert aims
+    for claim in aims:
+        assert f'id="claim-{claim}"' not in paper
+        assert f'id="claim-{claim}"' in beyond
+    count = sum(len(e.claims) for e in experiments()) - len(aims)
+    assert f"of {count} claims" in paper
+    assert "none about it" in paper
+
+
+def test_a_decided_claim_does_not_say_what_would_decide_it() -> None:
+    claim = Claim("a", "§1", "It holds.")
+    rows = [Entry("theory", "Theorem 1", claim, Evidence(v, "by 1e-17 [-2, 3-4]", "More seeds.")) for v in Verdict]
+    rows = [claims.ledger([row], ()) for row in rows]
+    assert ["More seeds." in row for row in rows] == [v in (Verdict.UNDECIDED, Verdict.NOT_RUN) for v in Verdict]
+    assert all("by 1e−17 [−2, 3-4]" in row for row in rows)
 
 
 def test_figures_are_written_as_png_and_svg(folder: Path) -> None:

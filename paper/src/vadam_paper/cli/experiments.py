@@ -196,14 +196,22 @@ def _report(results: Path, out: Path, as_json: bool) -> None:
 def _show_list(rows: list[dict[str, Any]]) -> None:
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False)
-    for column in ("name", "artefact", "recorded", "claims: supported / contradicted / undecided / of", "title"):
-        table.add_column(column)
+    caption = (
+        "Claims: supported / contradicted / undecided / all. Recorded: protocols, with the preset if it is not paper."
+    )
+    table = Table(box=None, pad_edge=False, caption=caption, caption_justify="left")
+    table.add_column("name", no_wrap=True, overflow="fold")
+    table.add_column("what", overflow="fold")
+    table.add_column("recorded", overflow="fold", max_width=17)
+    table.add_column("claims", no_wrap=True)
     for row in rows:
-        recorded = ", ".join(f"{protocol} ({preset})" for protocol, preset in row["recorded"].items())
-        counts = " / ".join(str(row[key]) for key in ("supported", "contradicted", "undecided", "claims"))
+        presets = row["recorded"].items()
+        recorded = ", ".join(
+            protocol if preset == "paper" else f"{protocol} ({preset})" for protocol, preset in presets
+        )
+        counts = "/".join(str(row[key]) for key in ("supported", "contradicted", "undecided", "claims"))
         missing = "–" if row["runnable"] else "declared, not runnable"
-        table.add_row(row["name"], row["artefact"], recorded or missing, counts, row["title"])
+        table.add_row(row["name"], f"{row['artefact']}: {row['title']}", recorded or missing, counts)
     _echo(table)
 
 
@@ -212,11 +220,13 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     from rich.text import Text
 
     from vadam_paper.experiments.ledger import Verdict, entries
-    from vadam_paper.experiments.results import read_results
+    from vadam_paper.experiments.results import read_results, readable
 
     results = read_results(out, experiment)
     _echo(Text(f"{experiment.artefact}: {experiment.title}"))
-    for content in experiment.tables(results):
+    with readable(experiment):
+        tables, notes = experiment.tables(results), experiment.notes(results)
+    for content in tables:
         if not content.rows:
             continue
         table = Table(caption=Text(content.caption), caption_justify="left")
@@ -225,7 +235,7 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
         for row in content.rows:
             table.add_row(*map(Text, row))  # brackets are part of numbers, not markup
         _echo(table)
-    for note in experiment.notes(results):
+    for note in notes:
         _echo(note)
     found = entries(experiment, results)
     judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]

@@ -38,18 +38,19 @@ def connect_workers(experiment: Experiment, backend: str, scheduler: str | None)
             )
         import joblib
 
-        with joblib.parallel_config(backend="dask"), _explain_cluster_failures(scheduler):
+        with joblib.parallel_config(backend="dask"), explain_cluster_failures(scheduler):
             yield max(2, len(threads))  # joblib runs a single worker in this process
 
 
 @contextmanager
-def _explain_cluster_failures(scheduler: str) -> Iterator[None]:
+def explain_cluster_failures(scheduler: str) -> Iterator[None]:
+    """Turn errors of the cluster into an ExperimentError; errors of this machine, such as a full disk, pass."""
     from distributed import CancelledError, KilledWorker
 
     try:
         yield
     except (CancelledError, KilledWorker, OSError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # an error of this machine, e.g. a full disk
+        if isinstance(error, OSError) and error.errno is not None:
             raise
         raise ExperimentError(
             f"The cluster at {scheduler} has failed ({type(error).__name__}: {error}). Finished cells are kept: "

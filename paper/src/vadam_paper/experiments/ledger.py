@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from vadam_paper.experiments.contract import Experiment
-from vadam_paper.experiments.results import Results, read_results
+from vadam_paper.experiments.results import Results, read_results, readable
 from vadam_paper.experiments.verdicts import Evidence, Verdict
 
 __all__ = ["Claim", "Entry", "Evidence", "Verdict", "entries", "ledger"]
@@ -19,6 +19,11 @@ class Claim:
     where: str
     says: str
     judge: Callable[[Results], Evidence] | None = None
+
+    @property
+    def beyond_paper(self) -> bool:
+        """Return True for an aim of this project: ``where`` then says "Aim of …"."""
+        return self.where.startswith("Aim of ")
 
 
 @dataclass(frozen=True)
@@ -40,16 +45,17 @@ def ledger(root: Path, experiments: tuple[Experiment, ...]) -> list[Entry]:
 
 def entries(experiment: Experiment, results: Results) -> list[Entry]:
     """Return the rows of one experiment."""
-    return [
-        Entry(
-            experiment.name,
-            experiment.artefact,
-            claim,
-            _judge(claim, results, experiment),
-            _judge_shipped(claim, experiment),
-        )
-        for claim in experiment.claims
-    ]
+    with readable(experiment):
+        return [
+            Entry(
+                experiment.name,
+                experiment.artefact,
+                claim,
+                _judge(claim, results, experiment),
+                _judge_shipped(claim, experiment),
+            )
+            for claim in experiment.claims
+        ]
 
 
 def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:

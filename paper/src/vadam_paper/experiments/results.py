@@ -1,11 +1,12 @@
 """Read recorded results for tables, figures and claims."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from vadam_paper.experiments.contract import Experiment
+from vadam_paper.experiments.contract import Experiment, ExperimentError
 from vadam_paper.experiments.manifest import read_manifest
 from vadam_paper.experiments.store import read_rows
 
@@ -29,6 +30,18 @@ class Recorded:
 
     def __contains__(self, cell: str) -> bool:
         return cell in self.cells
+
+
+@contextmanager
+def readable(experiment: Experiment) -> Iterator[None]:
+    """Name the experiment if its rows do not hold what its tables, figures and judges read."""
+    try:
+        yield
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        raise ExperimentError(
+            f"The recorded results of {experiment.name} cannot be read ({error!r}): a row may be damaged. "
+            "Delete its rows.jsonl, or start over with --no-resume."
+        ) from error
 
 
 class Results(dict[str, Recorded]):

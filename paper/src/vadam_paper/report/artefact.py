@@ -2,13 +2,19 @@
 
 from pathlib import Path
 
-from vadam import atomic, plotting
+from vadam import atomic
+from vadam.plot import theme
 from vadam.report import html
 from vadam_paper.experiments.contract import Experiment
-from vadam_paper.experiments.results import Results
+from vadam_paper.experiments.results import Results, readable
 from vadam_paper.report import markdown
 
-PROTOCOLS = {"authors": "authors’ protocol", "text": "text’s protocol", "best": "best protocol"}
+PROTOCOLS = {
+    "authors": "authors’ protocol",
+    "text": "text’s protocol",
+    "best": "best protocol",
+    "corrected": "corrected protocol",
+}
 
 
 def section(experiment: Experiment, results: Results, figures: Path) -> str:
@@ -19,13 +25,17 @@ def section(experiment: Experiment, results: Results, figures: Path) -> str:
     if not results:
         return f"{head}{_not_run(experiment)}</section>"
     readme = markdown.sections(experiment.readme)
+    with readable(experiment):
+        measured = [
+            _figures(experiment, results, figures),
+            _animation(experiment, results),
+            *map(html.table, experiment.tables(results)),
+            "".join(f"<p>{html.text(note)}</p>" for note in experiment.notes(results)),
+        ]
     parts = [
         head,
         f'<div class="paper">{readme.get("The paper", "")}</div>',
-        _figures(experiment, results, figures),
-        _animation(experiment, results),
-        *map(html.table, experiment.tables(results)),
-        "".join(f"<p>{html.text(note)}</p>" for note in experiment.notes(results)),
+        *measured,
         _details("Protocol", readme.get("Protocol", "")),
         _details("Deviations", readme.get("Deviations", "")),
         _runs(results),
@@ -49,9 +59,9 @@ def _figures(experiment: Experiment, results: Results, folder: Path) -> str:
 
 
 def _figure(name: str, figure: object, caption: str, folder: Path) -> str:
-    drawing = plotting.svg(figure, name)  # type: ignore[arg-type]
-    atomic.write_text(folder / f"{name}.svg", drawing.replace("currentColor", plotting.INK))
-    atomic.write_bytes(folder / f"{name}.png", plotting.png(figure))  # type: ignore[arg-type]
+    drawing = theme.svg(figure, name)  # type: ignore[arg-type]
+    atomic.write_text(folder / f"{name}.svg", drawing.replace("currentColor", theme.INK))
+    atomic.write_bytes(folder / f"{name}.png", theme.png(figure))  # type: ignore[arg-type]
     labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
     files = f'<a href="figures/{name}.png">PNG</a> <a href="figures/{name}.svg">SVG</a>'
     return (

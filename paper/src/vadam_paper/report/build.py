@@ -19,14 +19,16 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
     chosen = tuple(one for experiment in chosen for one in (experiment, *recorded_sets(results, experiment)))
     recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
     rows = _once([entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])])
+    of_paper = claims.of_paper(rows)
     sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
     page = html.fill(
         html.asset("page.html", "vadam_paper.report"),
         style=html.asset("page.css"),
         script=html.asset("page.js", "vadam_paper.report"),
-        summary=claims.summary(rows),
+        summary=claims.summary(of_paper),
         navigation=_navigation(chosen, recorded),
-        ledger=claims.ledger(rows, chosen),
+        ledger=claims.ledger(of_paper, chosen),
+        aims=claims.aims(rows),
         sections="\n".join(sections),
         provenance=_provenance(recorded),
     )
@@ -49,7 +51,8 @@ def _once(rows: list[Entry]) -> list[Entry]:
 
 
 def as_json(rows: list[Entry]) -> dict[str, object]:
-    counts = Counter(entry.evidence.verdict for entry in rows)
+    """Return the ledger as JSON; the counts are those of the paper's claims."""
+    counts = Counter(entry.evidence.verdict for entry in claims.of_paper(rows))
     return {
         "counts": {verdict.value: counts[verdict] for verdict in Verdict},
         "claims": [
@@ -58,6 +61,7 @@ def as_json(rows: list[Entry]) -> dict[str, object]:
                 "experiment": entry.experiment,
                 "artefact": entry.artefact,
                 "where": entry.claim.where,
+                "beyond_paper": entry.claim.beyond_paper,
                 "claim": entry.claim.says,
                 "evidence": entry.evidence.text,
                 "verdict": entry.evidence.verdict.value,

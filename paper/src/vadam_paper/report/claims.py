@@ -1,11 +1,15 @@
 """The claims ledger on the page."""
 
+import re
 from collections import Counter
 
 from vadam.report import html
 from vadam_paper.experiments.contract import Experiment
 from vadam_paper.experiments.ledger import Entry, Verdict
 
+OPEN = (Verdict.UNDECIDED, Verdict.NOT_RUN)
+MINUS = re.compile(r"(?<![\w.])-(?=\d)|(?<=\de)-(?=\d)")
+"""The hyphen of a negative number or exponent."""
 SIGNS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.UNDECIDED: "?", Verdict.NOT_RUN: "–"}
 
 
@@ -14,7 +18,7 @@ def slug(verdict: Verdict) -> str:
 
 
 def summary(rows: list[Entry]) -> str:
-    """Return the three counts and a bar of their shares."""
+    """Return the four counts and a bar of their shares."""
     counts = Counter(entry.evidence.verdict for entry in rows)
     tiles = "".join(
         f'<li class="{slug(verdict)}"><strong>{counts[verdict]}</strong> {verdict.value}</li>' for verdict in Verdict
@@ -34,26 +38,57 @@ def _published(rows: list[Entry]) -> str:
     return f'<p class="count">The same judges on the data that the authors published, about {claims} of the claims: {listed}.</p>'
 
 
+def of_paper(rows: list[Entry]) -> list[Entry]:
+    """Return the rows about claims of the paper."""
+    return [entry for entry in rows if not entry.claim.beyond_paper]
+
+
 def ledger(rows: list[Entry], chosen: tuple[Experiment, ...]) -> str:
+    """Return the table of the paper's claims, with its filters."""
     counts = Counter(entry.evidence.verdict for entry in rows)
     buttons = _button("all", "All", len(rows), pressed=True) + "".join(
         _button(slug(verdict), verdict.value.capitalize(), counts[verdict], pressed=False) for verdict in Verdict
     )
+    there = {entry.experiment for entry in rows}
     options = "".join(
         f'<option value="{html.text(experiment.name)}">{html.text(experiment.artefact)}</option>'
         for experiment in chosen
+        if experiment.name in there
     )
-    body = "".join(_row(entry) for entry in rows)
+    caption = "Every claim that the paper makes in words, with what was measured"
+    head = ("Verdict", "The paper says", "Measured", "Authors’ published data")
+    body = "".join(_row(entry, f'<td class="shipped">{_shipped(entry)}</td>') for entry in rows)
     return f"""
 <div class="filters" role="group" aria-label="Filter the claims">
 {buttons}
 <label class="artefact">Artefact <select id="artefact"><option value="all">all</option>{options}</select></label>
 </div>
 <p class="count" aria-live="polite"><span id="shown">{len(rows)}</span> of {len(rows)} claims</p>
-<div class="scroll"><table id="claims" role="table">
-<caption class="hidden">Every claim that the paper makes in words, with what was measured</caption>
-<thead><tr><th scope="col">Verdict</th><th scope="col">The paper says</th><th scope="col">Measured</th>\
-<th scope="col">Authors’ published data</th></tr></thead>
+{_table("claims", caption, head, body)}"""
+
+
+def aims(rows: list[Entry]) -> str:
+    """Return the section of aims beyond the paper; empty if there are none."""
+    found = [entry for entry in rows if entry.claim.beyond_paper]
+    if not found:
+        return ""
+    counts = Counter(entry.evidence.verdict for entry in found)
+    listed = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
+    head = ("Verdict", "Aim", "Measured")
+    table = _table("aims", "Aims beyond the paper, with what was measured", head, "".join(map(_row, found)))
+    return f"""
+<section id="beyond">
+<header><h2>Beyond the paper</h2></header>
+<p>Aims of this project that the paper does not state, judged in the same way: {listed}. They are not in the counts above.</p>
+{table}
+</section>"""
+
+
+def _table(name: str, caption: str, head: tuple[str, ...], body: str) -> str:
+    columns = "".join(f'<th scope="col">{title}</th>' for title in head)
+    return f"""<div class="scroll"><table id="{name}" class="claims" role="table">
+<caption class="hidden">{caption}</caption>
+<thead><tr>{columns}</tr></thead>
 <tbody>{body}</tbody></table></div>"""
 
 
@@ -64,9 +99,10 @@ def _button(value: str, label: str, count: int, *, pressed: bool) -> str:
     )
 
 
-def _row(entry: Entry) -> str:
-    verdict, open_still = entry.evidence.verdict, entry.evidence.would_decide
-    decide = f'<p class="decide"><b>Would decide it:</b> {html.text(open_still)}</p>' if open_still else ""
+def _row(entry: Entry, more: str = "") -> str:
+    verdict = entry.evidence.verdict
+    open_still = entry.evidence.would_decide if verdict in OPEN else ""
+    decide = f'<p class="decide"><b>Would decide it:</b> {_numbers(open_still)}</p>' if open_still else ""
     return (
         f'<tr id="claim-{html.text(entry.claim.id)}" data-verdict="{slug(verdict)}" '
         f'data-artefact="{html.text(entry.experiment)}">'
@@ -74,9 +110,13 @@ def _row(entry: Entry) -> str:
         f"<td><p>{html.text(entry.claim.says)}</p>"
         f'<p class="where">{html.text(entry.claim.where)} · <a href="#{html.text(entry.experiment)}">'
         f"{html.text(entry.experiment)}</a></p></td>"
-        f"<td><p>{html.text(entry.evidence.text)}</p>{decide}</td>"
-        f'<td class="shipped">{_shipped(entry)}</td></tr>'
+        f"<td><p>{_numbers(entry.evidence.text)}</p>{decide}</td>{more}</tr>"
     )
+
+
+def _numbers(text: str) -> str:
+    """Return escaped text with true minus signs, at which browsers do not break lines."""
+    return html.text(MINUS.sub("−", text))
 
 
 def _badge(verdict: Verdict) -> str:
@@ -85,7 +125,9 @@ def _badge(verdict: Verdict) -> str:
 
 def _shipped(entry: Entry) -> str:
     """Return the verdicts of the same judge on what the authors published; the numbers unfold."""
+    if not entry.shipped:
+        return '<p class="absent">none about it</p>'
     return "".join(
-        f"<details><summary>{_badge(evidence.verdict)} {html.text(label)}</summary><p>{html.text(evidence.text)}</p></details>"
+        f"<details><summary>{_badge(evidence.verdict)} {html.text(label)}</summary><p>{_numbers(evidence.text)}</p></details>"
         for label, evidence in entry.shipped.items()
     )

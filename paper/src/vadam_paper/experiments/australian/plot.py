@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.plotting import COLOURS, panels, style
+from vadam.plot.theme import COLOURS, panels, style
 from vadam_paper.experiments.australian.table import NAMES, PAPER, settings
 from vadam_paper.experiments.results import Recorded, Results
 

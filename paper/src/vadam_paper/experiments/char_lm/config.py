@@ -1,7 +1,7 @@
 """Settings of App. M; network and minibatch sizes are torch-rnn's defaults, the starting point of Wilson et al. (2017)."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from vadam_paper.experiments.config import Config as BaseConfig
 
@@ -17,11 +17,15 @@ COMPRESSED = ("smoke", "early")
 
 @dataclass(frozen=True, kw_only=True)
 class Config(BaseConfig):
+    EXTENT: ClassVar = ("other_reading_epochs",)
+
     experiment: str = "char-lm"
     methods: tuple[str, ...] = (*PAPER, *OURS)
     seeds: int = 3
     stretches: tuple[int, ...]
     """Numbers of epochs after which a run is recorded; the last is its length."""
+    other_reading_epochs: int | None = None
+    """Epochs after which the other reading of F ends, run with one seed; None for as many epochs and seeds as the rest."""
     characters: int | None = None
     """Number of characters to use from the start of the text; None for all."""
     embedding: int = 64
@@ -67,7 +71,12 @@ PRESETS: dict[str, dict[str, Any]] = {
         "characters": 200_000,
     },
     "early": {"stretches": (10,)},
-    "long": {"methods": (*PAPER, *OTHER_READING), "seeds": 2, "stretches": (10, 20, 40, 80)},
+    "long": {
+        "methods": (*PAPER, *OTHER_READING),
+        "seeds": 2,
+        "stretches": (10, 20, 40, 50, 80),
+        "other_reading_epochs": 10,
+    },
     "paper": {"stretches": (10, 20, 40, 80, 120, 160, 200)},
 }
 

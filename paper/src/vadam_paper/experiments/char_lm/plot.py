@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.plotting import panels, style
+from vadam.plot.theme import panels, style
 from vadam_paper.experiments.char_lm.records import NAMES, runs
 from vadam_paper.experiments.results import Recorded, Results
 

@@ -18,8 +18,13 @@ def cells(config: Config) -> dict[str, float]:
         for methods in (PAPER, OTHER_READING, OURS)
         for seed in range(config.seeds)
         for method in methods
-        if method in config.methods
+        if method in config.methods and not (method in OTHER_READING and _beyond(config, seed, end))
     }
+
+
+def _beyond(config: Config, seed: int, end: int) -> bool:
+    """Return True for a cell that the other reading of F, tried for a few epochs, does not have."""
+    return config.other_reading_epochs is not None and (seed > 0 or end > config.other_reading_epochs)
 
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:

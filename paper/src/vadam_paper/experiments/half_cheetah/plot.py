@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.plotting import INK, panels, style
+from vadam.plot.theme import INK, panels, style
 from vadam_paper.experiments.half_cheetah.render import rendered
 from vadam_paper.experiments.half_cheetah.table import PAPER
 from vadam_paper.experiments.milestones import parse_key

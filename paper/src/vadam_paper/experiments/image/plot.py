@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.plotting import INK, panels, style
+from vadam.plot.theme import INK, panels, style
 from vadam_paper.experiments.image.records import NAMES, NORMS, found, values
 from vadam_paper.experiments.results import Recorded, Results
 

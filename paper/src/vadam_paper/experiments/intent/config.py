@@ -19,7 +19,7 @@ class Config(BaseConfig):
     """True for drawn embeddings of few intents."""
     sizes: tuple[str, ...] = ("all", "ten")
     methods: tuple[str, ...] = METHODS
-    trials: int = 8
+    trials: int = 16
     seeds: int = 5
     steps: int = 1_200
     batch_size: int = 128

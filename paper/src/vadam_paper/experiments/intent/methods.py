@@ -12,15 +12,16 @@ from vadam_paper.experiments.halton import Range
 
 Settings = dict[str, float]
 RATE: Range = (1e-3, 3e-2)
-PRIOR: Range = (1.0, 100.0)
-WEIGHT: Range = (1.0, 30.0)
+PRIOR: Range = (0.1, 100.0)
+WEIGHT: Range = (3.0, 1000.0)
 SPACES: dict[str, dict[str, Range]] = {
-    "adamw": {"lr": RATE, "weight_decay": (1e-3, 1.0)},
+    "adamw": {"lr": RATE, "weight_decay": (1e-2, 3.0)},
     "vadam": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
     "vadam-paper": {"lr": RATE, "prior_precision": PRIOR},
-    "ivon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
-    "vogn": {"lr": (3e-4, 3e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "ivon": {"lr": (0.3, 5.0), "prior_precision": (0.03, 10.0), "data_weight": (3.0, 300.0)},
+    "vogn": {"lr": (3e-4, 1e-2), "prior_precision": (1.0, 100.0), "data_weight": (1.0, 30.0)},
 }
+"""Ranges of the second search; README.md has those of the first and why they were left."""
 SETTINGS_FROM = {"adamw-scaled": "adamw"}
 BETAS = (0.9, 0.99)
 START = 0.1

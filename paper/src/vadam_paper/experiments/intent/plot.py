@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.plotting import panels, style
+from vadam.plot.theme import panels, style
 from vadam_paper.experiments.intent.records import NAMES, SIZES, seeds, values
 from vadam_paper.experiments.results import Recorded, Results
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vadam.plotting import panels, style
+from vadam.plot.theme import panels, style
 from vadam_paper.experiments.local_minima.landscape import objective
 from vadam_paper.experiments.local_minima.table import at_flat_minimum
 from vadam_paper.experiments.results import Recorded, Results

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from vadam.plotting import COLOURS, INK, boxes, panels, style
+from vadam.plot.theme import COLOURS, INK, boxes, panels, style
 from vadam_paper.experiments.logreg_breast_cancer.table import MEDIANS, PAPER
 from vadam_paper.experiments.results import Recorded, Results
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.plotting import COLOURS, INK, panels, style
+from vadam.plot.theme import COLOURS, INK, panels, style
 from vadam_paper.experiments.logreg_toy.table import PAPER
 from vadam_paper.experiments.results import Recorded, Results
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.plotting import COLOURS, boxes, panels, style
+from vadam.plot.theme import COLOURS, boxes, panels, style
 from vadam_paper.experiments.logreg_usps.table import METHODS, METRICS, PAPER
 from vadam_paper.experiments.results import Results
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from vadam.plotting import panels, style
+from vadam.plot.theme import panels, style
 from vadam_paper.experiments.mountain_car.table import NAMES
 from vadam_paper.experiments.results import Results
 from vadam_paper.experiments.rl.records import trials

@@ -1,0 +1,69 @@
+"""The numbers of the README's evidence are those of the recorded results."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from vadam_paper.experiments import find
+from vadam_paper.experiments.results import read_results
+
+ROOT = Path(__file__).parents[2]
+
+
+def recorded(name: str, containing: str = "") -> dict[str, dict[str, str]]:
+    """Return the first table of an experiment with this text in its caption, as rows by their first cell."""
+    experiment = find(name)
+    tables = experiment.tables(read_results(ROOT / "paper" / "results", experiment))
+    table = next(table for table in tables if containing in table.caption)
+    return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+
+
+def number(cell: str) -> float:
+    return float(re.match(r"[−-]?[\d.]+", cell)[0].replace("−", "-"))
+
+
+@pytest.fixture(scope="module")
+def evidence() -> list[str]:
+    text = (ROOT / "README.md").read_text()
+    section = text.partition("## When it helps")[2].partition("## What it costs")[0]
+    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+
+def test_distance_to_the_exact_posterior(evidence: list[str]) -> None:
+    rows = recorded("logreg-breast-cancer")
+    ours, papers = rows["Beyond the paper: batch_size = 64"], rows["Fig. 1 with steps × √N, M = 64"]
+    column = "Text’s protocol"
+    assert f"**{number(ours[column]):.2f}** with `batch_size=64`" in evidence[0]
+    assert f"{number(papers[column]):.2f} by the paper" in evidence[0]
+
+
+def test_table_1(evidence: list[str]) -> None:
+    rows = recorded("uci", "Beyond the table: pointwise").values()
+    mixture = [row["Set"] for row in rows if "mixture" in row["ahead"]]
+    one = [row for row in rows if row["ahead"].startswith("one")]
+    assert f"ahead on {len(mixture)}**, one posterior on {len(one)}" in evidence[1]
+    assert set(mixture) == {row["Set"] for row in rows} - {"Wine"}
+
+
+def test_intent(evidence: list[str]) -> None:
+    rows = {name.removeprefix("100 queries an intent, "): row for name, row in recorded("intent").items()}
+    auroc = {name: f"{number(row['AUROC out of scope']):.3f}" for name, row in rows.items() if "10 " not in name}
+    for name, shown in {"VOGN": "VOGN", "Vadam (Theorem 1)": "Vadam", "AdamW": "AdamW"}.items():
+        assert re.search(rf"{re.escape(auroc[name])}\**\s{shown}", evidence[2])
+    for name, shown in {"IVON": "IVON", "Vadam (Theorem 1)": "Vadam"}.items():
+        row = rows[name]
+        assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence[3]
+    assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence[3]
+    assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence[3]
+
+
+def test_image(evidence: list[str]) -> None:
+    rows = recorded("image")
+    shown = {
+        "GroupNorm, Vadam": "{:.1f} %, −{:.3f} Vadam",
+        "GroupNorm, Deep ensemble, 5 × the budget": "**{:.1f} %**, **−{:.3f}** ensemble",
+    }
+    for name, text in shown.items():
+        row = rows[name]
+        assert text.format(number(row["Accuracy, %"]), abs(number(row["Log-likelihood"]))) in evidence[4]
