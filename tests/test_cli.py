@@ -11,7 +11,7 @@ import typer
 from typer.testing import CliRunner, Result
 
 import vadam
-from vadam.cli import dataframe, modelling, plugins
+from vadam.cli import dataframe, fitting, plugins, preparation
 from vadam.cli.app import app
 from vadam.cli.progress import bar
 
@@ -28,7 +28,7 @@ def answer(*arguments: object) -> dict:
 
 def test_help_names_every_command() -> None:
     text = call("--help").output
-    for command in ("demo", "fit", "predict", *plugins.PAPER_COMMANDS):
+    for command in ("demo", "doctor", "fit", "predict", *plugins.PAPER_COMMANDS):
         assert f" {command} " in text
     assert "--install-completion" in text
 
@@ -265,7 +265,7 @@ def test_an_interrupted_fit_says_that_nothing_was_written(
     def interrupted(*arguments: object, **options: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(modelling, "fit", interrupted)
+    monkeypatch.setattr(fitting, "fit", interrupted)
     result = call("fit", houses / "houses.csv", "--target", "price", "--out", tmp_path / "m.safetensors")
     assert result.exit_code == 130
     assert "Stopped. Nothing was written." in result.output
@@ -294,4 +294,4 @@ def test_the_command_and_the_estimator_have_the_same_defaults() -> None:
     ],
 )
 def test_the_task_is_inferred_from_the_target(target: pd.Series, task: str) -> None:
-    assert modelling._task("auto", target) == task
+    assert preparation.infer_task("auto", target) == task

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from vadam import persist
-from vadam.cli import modelling
+from vadam.cli import fitting, predicting
 from vadam.cli.app import app
 from vadam.demo import plan
 from vadam.estimators import VadamRegressor
@@ -50,7 +50,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")
 
-    for place, name in ((modelling, "fit"), (modelling, "predict"), (plan, "run")):
+    for place, name in ((fitting, "fit"), (predicting, "predict"), (plan, "run")):
         monkeypatch.setattr(place, name, begun)
 
 
@@ -162,5 +162,5 @@ def test_other_system_errors_are_explained(table: Path, monkeypatch: pytest.Monk
     def denied(*arguments: Any) -> None:
         raise PermissionError(13, "Permission denied", "secret")
 
-    monkeypatch.setattr(modelling, "predict", denied)
+    monkeypatch.setattr(predicting, "predict", denied)
     assert "Permission denied: 'secret'" in refused("predict", table, table, "--out", table.parent / "p.csv")

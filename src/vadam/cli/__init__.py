@@ -5,6 +5,10 @@ import sys
 
 def main() -> None:
     """Run the command; explain how to install typer and rich if they are missing."""
+    if sys.argv[1:] == ["--version"]:
+        from vadam import __version__
+
+        sys.exit(print(f"vadam {__version__}"))
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

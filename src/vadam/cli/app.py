@@ -7,6 +7,7 @@ import typer
 from vadam import __version__
 from vadam.cli import plugins, table
 from vadam.cli.demo import demo
+from vadam.cli.doctor import doctor
 
 app = typer.Typer(
     name="vadam",
@@ -18,7 +19,8 @@ app = typer.Typer(
 app.command("demo")(demo)
 app.command("fit")(table.fit)
 app.command("predict")(table.predict)
-plugins.add_commands(app, taken={"demo", "fit", "predict"})
+app.command("doctor")(doctor)
+plugins.add_commands(app, taken={"demo", "doctor", "fit", "predict"})
 
 
 def _version(asked: bool) -> None:

@@ -1,6 +1,8 @@
 """Read and write tables in files: .csv with any separator, .tsv, .xlsx and .parquet."""
 
+import codecs
 import csv
+import io
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -53,6 +55,10 @@ def _read_text(path: Path) -> "pd.DataFrame":
     import pandas as pd
 
     content = path.read_bytes()
+    if not content.strip():
+        raise ValueError("it is empty")
+    if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        content = content.decode("utf-16").encode()  # Excel's "Unicode text"
     try:
         content[:1_000_000].decode("utf-8-sig")
         encoding = "utf-8-sig"
@@ -60,7 +66,8 @@ def _read_text(path: Path) -> "pd.DataFrame":
         if b"\x00" in content[:1000]:
             raise ValueError("it is not text") from error
         encoding = "latin-1" if len(content) - error.start > 4 else "utf-8-sig"
-    separator = _separator(content[:100_000].decode(encoding, errors="replace"), path.suffix.lower())
+    head = content[:100_000].decode(encoding, errors="replace")
+    separator = _separator(head, path.suffix.lower())
     options: dict[str, Any] = {
         "sep": separator,
         "encoding": encoding,
@@ -68,9 +75,15 @@ def _read_text(path: Path) -> "pd.DataFrame":
         "keep_default_na": False,
         "skipinitialspace": True,
     }
-    table = pd.read_csv(path, **options)
+    table = pd.read_csv(io.BytesIO(content), **options)
     if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
-        table = pd.read_csv(path, **options, decimal=",")
+        table = pd.read_csv(io.BytesIO(content), **options, decimal=",")
+    names = [name.strip() for name in next(csv.reader([head.lstrip().splitlines()[0]], delimiter=separator))]
+    table.attrs["notes"] = [
+        f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
+    ]
     return table
 
 

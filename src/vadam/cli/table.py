@@ -40,7 +40,7 @@ def fit(
     done. Then run: vadam predict model.safetensors new.csv
     """
     with exit_on_error(as_json, kept=NOTHING_WRITTEN):
-        from vadam.cli import modelling, output_paths
+        from vadam.cli import fitting, output_paths
 
         output_paths.check_file(out)
         where = report or out.with_suffix(".html")
@@ -48,7 +48,7 @@ def fit(
         output_paths.check_distinct(out, where)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
         with bar(f"fitting {table.name}") as move:
-            fitted = modelling.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
+            fitted = fitting.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
         fitted.model.save(out)
         from vadam.report import model as page
 
@@ -86,11 +86,11 @@ def predict(
     Columns that the model does not use, such as ids, are kept beside the predictions.
     """
     with exit_on_error(as_json, kept=NOTHING_WRITTEN), waiting(f"predicting {table.name}"):
-        from vadam.cli import dataframe, modelling, output_paths
+        from vadam.cli import dataframe, output_paths, predicting
 
         output_paths.check_file(out)
         write = dataframe.writer(out)
-        found = modelling.predict(model, table, level)
+        found = predicting.predict(model, table, level)
         write(found.table)
     answer = {
         "predictions": str(out),

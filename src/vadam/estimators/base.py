@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-import sys
-import time
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
-from numbers import Integral, Real
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,8 +17,10 @@ from torch import Tensor
 
 from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import plan, saving
+from vadam.estimators.arguments import check_arguments
 from vadam.estimators.encoding import TableEncoder
 from vadam.estimators.family import method_of
+from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
     Fold,
     Problem,
@@ -44,56 +43,31 @@ FILLS = 8
 """Draws of a value that was never seen in training."""
 CLIP = 3.0
 """Inputs beyond so many quartile distances are squeezed, so that outliers do not lever the network."""
-PATIENCE_SECONDS = 2.0
-
-Progress = Callable[[float, str], None]
 
 
+@dataclass(eq=False, repr=False)
 class VadamEstimator(BaseEstimator):
     """A perceptron with a posterior over its weights; :class:`VadamRegressor` says what the arguments mean."""
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] | None = None,
-        *,
-        activation: str = "relu",
-        optimizer: str | Method = "vadam",
-        lr: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        samples: int = 1,
-        prior_precision: float = 1.0,
-        temperature: float = 0.1,
-        dropout: float = 0.05,
-        tune: bool = True,
-        budget: int = 16,
-        folds: int = 5,
-        members: int = 5,
-        predict_samples: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: bool | Progress = False,
-    ) -> None:
-        self.hidden = hidden
-        self.activation = activation
-        self.optimizer = optimizer
-        self.lr = lr
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.samples = samples
-        self.prior_precision = prior_precision
-        self.temperature = temperature
-        self.dropout = dropout
-        self.tune = tune
-        self.budget = budget
-        self.folds = folds
-        self.members = members
-        self.predict_samples = predict_samples
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
-    hidden_: tuple[int, ...]
+    hidden: tuple[int, ...] | None = None
+    _: KW_ONLY
+    activation: str = "relu"
+    optimizer: str | Method = "vadam"
+    lr: float | None = None
+    epochs: int | None = None
+    batch_size: int | None = None
+    samples: int = 1
+    prior_precision: float = 1.0
+    temperature: float = 0.1
+    dropout: float = 0.05
+    tune: bool = True
+    budget: int = 16
+    folds: int = 5
+    members: int = 5
+    predict_samples: int = 100
+    random_state: int | np.random.RandomState | None = None
+    n_jobs: int | None = None
+    verbose: bool | Progress = False
 
     # Columns -----------------------------------------------------------------------------------------------------------------
 
@@ -139,15 +113,18 @@ class VadamEstimator(BaseEstimator):
     # Training ----------------------------------------------------------------------------------------------------------------
 
     def _problem(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Problem:
-        self._check_arguments()
+        check_arguments(self)
         rows = len(X)
         method = self._method(plan.lr_for(rows))
         weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
+        self.hidden_: tuple[int, ...] = (
+            plan.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden)
+        )
         return Problem(
             x=X,
             y=y,
             weight=weight,
-            hidden=plan.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden),
+            hidden=self.hidden_,
             activation=self.activation,
             method=method,
             lr=None if self.lr is None else float(self.lr),
@@ -171,7 +148,7 @@ class VadamEstimator(BaseEstimator):
         judges = min(int(self.members), HELD_OUT_MEMBERS)
         work = sum(rung.settings * rung.folds * rung.share * steps for rung in rungs)
         work += steps * (len(held_out) * judges + int(self.members))
-        progress = _Reporter(self.verbose, work)
+        progress = Reporter(self.verbose, work)
         settings = [Setting(*kinds[0], given)]
         self.search_: Search | None = None
         if folds:
@@ -295,35 +272,7 @@ class VadamEstimator(BaseEstimator):
 
         return int(effective_n_jobs(self.n_jobs))
 
-    # Arguments ---------------------------------------------------------------------------------------------------------------
-
-    def _check_arguments(self) -> None:
-        """Raise ValueError for a wrong argument. When fitting, not before: scikit-learn sets arguments one by one."""
-        optional = [name for name in ("batch_size", "epochs") if getattr(self, name) is not None]
-        for name in ("members", "samples", "predict_samples", *optional, *(("budget",) if self.tune else ())):
-            value = getattr(self, name)
-            if not _counts(value):
-                raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-        optional = [name for name in ("lr", "noise_scale") if getattr(self, name, None) is not None]
-        numbers = [name for name in ("prior_precision", "noise_precision", "temperature") if hasattr(self, name)]
-        for name in (*numbers, *optional):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, Real) or not 0 < float(value) < float("inf"):
-                raise ValueError(f"{name}={value!r} is not valid: give a positive number")
-        hidden = self.hidden  # an iterator would be used up by the first fit
-        if hidden is None:
-            return
-        if isinstance(hidden, str) or not isinstance(hidden, Collection) or not all(map(_counts, hidden)):
-            raise ValueError(
-                f"hidden={hidden!r} is not valid: give the sizes of the hidden layers, e.g. (50,) for one layer of 50"
-            )
-
-    def _check_folds(self, rows: int) -> None:
-        if self.tune and (not isinstance(self.folds, Integral) or not 2 <= self.folds <= rows):
-            raise ValueError(
-                f"folds={self.folds!r} is not valid for n_samples={rows}: cross-validation needs from 2 folds to one a row; "
-                "give fewer folds, or tune=False"
-            )
+    # Results and files ------------------------------------------------------------------------------------------------------
 
     def _found(self) -> dict[str, Any]:
         """Return the arguments with which another fit repeats what this one has found."""
@@ -375,38 +324,6 @@ class VadamEstimator(BaseEstimator):
         tags.input_tags.categorical = True
         tags.non_deterministic = False
         return tags
-
-
-class _Reporter:
-    """Count network-steps and say how far the work is: to a function, or on stderr once it has taken two seconds."""
-
-    def __init__(self, verbose: bool | Progress, work: float) -> None:
-        self._verbose, self._work, self._done, self._started, self._shown = (
-            verbose,
-            max(1.0, work),
-            0.0,
-            time.monotonic(),
-            False,
-        )
-
-    def __call__(self, steps: int, label: str) -> None:
-        self._done += steps
-        share = min(1.0, self._done / self._work)
-        if callable(self._verbose):
-            self._verbose(share, label)
-        elif self._verbose and (gone := time.monotonic() - self._started) > PATIENCE_SECONDS:
-            left = gone * (1 - share) / max(share, 1e-9)
-            sys.stderr.write(f"\r{label}: {share:4.0%}, {left:.0f} s left   ")
-            self._shown = True
-
-    def close(self) -> None:
-        """End the line."""
-        if self._shown:
-            sys.stderr.write("\n")
-
-
-def _counts(value: Any) -> bool:
-    return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
 def one_a_row(y: Any, rows: int) -> np.ndarray:

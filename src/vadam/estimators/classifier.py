@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,11 +15,13 @@ from torch import Tensor
 
 from vadam.calibration import TemperatureScaling
 from vadam.ensemble import Stack
+from vadam.estimators.arguments import check_folds
 from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Bernoulli, Categorical
 from vadam.prediction import Binary, Classes
 
 
+@dataclass(eq=False, repr=False)
 class VadamClassifier(ClassifierMixin, VadamEstimator):
     """A Bayesian perceptron for tables with classes: probabilities averaged over a mixture of Gaussian posteriors.
 
@@ -34,50 +37,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     (['no', 'yes'], ['yes'])
     """
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] | None = None,
-        *,
-        logit_temperature: float | None = None,
-        activation: str = "relu",
-        optimizer: Any = "vadam",
-        lr: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        samples: int = 1,
-        prior_precision: float = 1.0,
-        temperature: float = 0.1,
-        dropout: float = 0.05,
-        tune: bool = True,
-        budget: int = 16,
-        folds: int = 5,
-        members: int = 5,
-        predict_samples: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-    ) -> None:
-        super().__init__(
-            hidden,
-            activation=activation,
-            optimizer=optimizer,
-            lr=lr,
-            epochs=epochs,
-            batch_size=batch_size,
-            samples=samples,
-            prior_precision=prior_precision,
-            temperature=temperature,
-            dropout=dropout,
-            tune=tune,
-            budget=budget,
-            folds=folds,
-            members=members,
-            predict_samples=predict_samples,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.logit_temperature = logit_temperature
+    _: KW_ONLY
+    logit_temperature: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table and its classes; rows count as often as ``sample_weight`` says."""
@@ -91,10 +52,9 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs at least two classes")
-        self._check_folds(len(X))
+        check_folds(self, len(X))
         binary = len(self.classes_) == 2
         problem = self._problem(X, numbers.astype(np.float64) if binary else numbers, sample_weight)
-        self.hidden_ = problem.hidden
         cut: Any = StratifiedKFold if not self.tune or np.bincount(numbers).min() >= self.folds else KFold
         folds = cut(int(self.folds), shuffle=True, random_state=0).split(X, numbers) if self.tune else ()
         parts = self._train(problem, [("bernoulli" if binary else "categorical", "none")], list(folds))

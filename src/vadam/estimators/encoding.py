@@ -13,7 +13,7 @@ then an average over them, and as uncertain as they are different.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
@@ -25,7 +25,9 @@ SHARE_OF_DISTINCT = 0.5
 ENOUGH = 0.9
 """Text is taken for numbers or dates if so many of its values can be read as such."""
 QUANTILES = np.linspace(0, 1, 21)
-ID_NAME = re.compile(r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|row|rownames|unnamed: 0)$", re.IGNORECASE)
+ID_NAME = re.compile(
+    r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|no|number|record|row|rownames|serial|unnamed: 0)$", re.IGNORECASE
+)
 DATE_TEXT = re.compile(
     r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}(:\d{2}.*)?)?\s*$"
 )
@@ -60,6 +62,24 @@ class Column:
         turns = ("year", "week", *(("day",) if self.has_time else ())) if self.kind == "date" else ()
         parts = [f"{part} of {turn} of {self.name}" for turn in turns for part in ("sine", "cosine")]
         return [self.name, *parts, *([f"{self.name} is missing"] if self.missing else [])]
+
+
+def _floats_of(values: Any) -> tuple[float, ...]:
+    return tuple(map(float, values))
+
+
+_KINDS_OF_FIELDS: dict[str, Callable[[Any], Any]] = {
+    "name": str,
+    "kind": str,
+    "missing": bool,
+    "fill": float,
+    "quantiles": _floats_of,
+    "categories": lambda values: tuple(map(str, values)),
+    "shares": _floats_of,
+    "day_first": bool,
+    "has_time": bool,
+}
+"""Functions that read the fields of a saved column; they raise for other values."""
 
 
 @dataclass(frozen=True)
@@ -130,11 +150,7 @@ class TableEncoder:
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> TableEncoder:
         """Return the encoder that ``as_dict`` has written."""
-        tuples = ("quantiles", "categories", "shares")
-        fields: list[dict[str, Any]] = [
-            {k: tuple(v) if k in tuples else v for k, v in column.items()} for column in saved["columns"]
-        ]
-        columns = [Column(**values) for values in fields]
+        columns = [Column(**{k: _KINDS_OF_FIELDS[k](v) for k, v in column.items()}) for column in saved["columns"]]
         if unknown := [column.kind for column in columns if column.kind not in _ENCODERS]:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
@@ -180,7 +196,11 @@ class TableEncoder:
         texts = [text for text in _texts(series) if text is not None]
         values, counts = np.unique(np.array(texts, dtype=object).astype(str), return_counts=True)
         if len(values) > MAX_CATEGORIES or (len(values) > 10 and len(values) > SHARE_OF_DISTINCT * len(texts)):
-            self.left_out[name] = f"it is text with {len(values)} different values; turn it into numbers or categories"
+            self.left_out[name] = (
+                "it looks like an id: a different text in every row"
+                if len(values) == len(texts) and not any(" " in text for text in texts)
+                else f"it is text with {len(values)} different values; turn it into numbers or categories"
+            )
             return
         shares = tuple((counts / counts.sum()).tolist())
         self.columns.append(Column(name, "category", categories=tuple(map(str, values)), shares=shares))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -13,6 +14,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import _check_y, check_consistent_length
 
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
+from vadam.estimators.arguments import check_folds
 from vadam.estimators.base import NOISE_PRECISIONS, VadamEstimator, tensor
 from vadam.estimators.noise import PredictiveNoise
 from vadam.estimators.search import Problem, held_out_noise, noisy_outputs
@@ -26,6 +28,7 @@ STARTING_NOISE_PRECISION = 10.0
 PITS_AT_MOST = 2_000
 
 
+@dataclass(eq=False, repr=False)
 class VadamRegressor(RegressorMixin, VadamEstimator):
     """A Bayesian perceptron for tables: y = f(x; θ) + noise, with a mixture of Gaussian posteriors over θ.
 
@@ -69,58 +72,12 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
     ((2,), (2,), (1, 2))
     """
 
-    def __init__(
-        self,
-        hidden: tuple[int, ...] | None = None,
-        *,
-        noise: str = "auto",
-        target_transform: str = "auto",
-        noise_precision: float = 10.0,
-        noise_scale: float | None = None,
-        noise_dof: float | None = None,
-        activation: str = "relu",
-        optimizer: Any = "vadam",
-        lr: float | None = None,
-        epochs: int | None = None,
-        batch_size: int | None = None,
-        samples: int = 1,
-        prior_precision: float = 1.0,
-        temperature: float = 0.1,
-        dropout: float = 0.05,
-        tune: bool = True,
-        budget: int = 16,
-        folds: int = 5,
-        members: int = 5,
-        predict_samples: int = 100,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: Any = False,
-    ) -> None:
-        super().__init__(
-            hidden,
-            activation=activation,
-            optimizer=optimizer,
-            lr=lr,
-            epochs=epochs,
-            batch_size=batch_size,
-            samples=samples,
-            prior_precision=prior_precision,
-            temperature=temperature,
-            dropout=dropout,
-            tune=tune,
-            budget=budget,
-            folds=folds,
-            members=members,
-            predict_samples=predict_samples,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
-        self.noise = noise
-        self.target_transform = target_transform
-        self.noise_precision = noise_precision
-        self.noise_scale = noise_scale
-        self.noise_dof = noise_dof
+    _: KW_ONLY
+    noise: str = "auto"
+    target_transform: str = "auto"
+    noise_precision: float = 10.0
+    noise_scale: float | None = None
+    noise_dof: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table and its targets, [n] or [n, targets]; rows count as often as ``sample_weight`` says."""
@@ -136,9 +93,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             raise ValueError(
                 f"y holds {y[np.abs(y).argmax()]:.3g}, which is too large to compute with: use other units"
             )
-        self._check_folds(len(X))
+        check_folds(self, len(X))
         problem = self._problem(X, y, sample_weight)
-        self.hidden_ = problem.hidden
         folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()
         parts = self._train(problem, self._kinds(y), list(folds))
         self.noise_ = "input" if self.setting_.likelihood == "input-noise" else "constant"

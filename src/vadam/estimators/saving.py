@@ -12,6 +12,7 @@ from sklearn.base import is_classifier
 
 from vadam import persist
 from vadam.ensemble import MLP, Method, Scaling, Stack
+from vadam.estimators.arguments import check_arguments
 from vadam.gaussian import MeanFieldGaussian, Mixture
 from vadam.likelihoods import outputs_for
 
@@ -77,7 +78,7 @@ def _restored(cls: type[Estimator], posterior: Any, config: dict[str, Any]) -> E
     params = config["params"]
     hidden = None if params["hidden"] is None else tuple(params["hidden"])
     estimator: Any = cls(**{**params, "hidden": hidden, "optimizer": _optimizer(params["optimizer"])})
-    estimator._check_arguments()
+    check_arguments(estimator)
     _check_sizes(config, len(posterior.components), classifier=is_classifier(estimator))
     estimator.n_features_in_ = config["found"]["n_features_in_"]
     estimator._restore_state(config["found"])
@@ -146,6 +147,6 @@ def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
         prior_precision=None if prior is None else torch.tensor([float(next(iter(prior.values())))] * K),
         noise_precision=torch.full((K,), config["noise_precision"]),
         dropout=None if config["dropout"] is None else torch.full((K,), config["dropout"]),
-        seeds=config["seeds"],
+        seeds=[int(seed) for seed in config["seeds"]],
         scaling=Scaling(*scaling),
     )

@@ -95,7 +95,9 @@ class Transform:
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> Transform:
         """Return the transform that ``as_dict`` has written."""
-        return cls(tuple(saved["y"]), tuple(saved["z"]), float(saved["low"]), float(saved["high"]))
+        return cls(
+            tuple(map(float, saved["y"])), tuple(map(float, saved["z"])), float(saved["low"]), float(saved["high"])
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -46,9 +46,10 @@ class Journal:
         for number, line in enumerate(lines[1:], start=2):
             try:
                 if line["trial"] == len(self.trials[line["cell"]]):
-                    folds = [-math.inf if value is None else value for value in line["folds"]]
-                    self.trials[line["cell"]].append(Trial(line["point"], folds, mean(folds)))
-            except (LookupError, TypeError) as error:
+                    folds = [-math.inf if value is None else _number(value) for value in line["folds"]]
+                    point = {name: _number(value) for name, value in line["point"].items()}
+                    self.trials[line["cell"]].append(Trial(point, folds, mean(folds)))
+            except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
                 raise JournalError(f"line {number} of the journal {self.path} is not a trial of this search") from error
         if not lines:
             self._append([head])
@@ -90,6 +91,13 @@ class Journal:
 def mean(folds: Sequence[float]) -> float:
     """Return the mean of the folds, −inf if one of them is not finite."""
     return sum(folds) / len(folds) if all(map(math.isfinite, folds)) else -math.inf
+
+
+def _number(value: Any) -> float:
+    """Return a number of a journal; raise TypeError for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError(f"{value!r} is not a number")
+    return float(value)
 
 
 def _difference(found: dict[str, Any], wanted: dict[str, Any]) -> str:

@@ -1,0 +1,87 @@
+"""Fit a model to a table: tune and evaluate on part of the rows, then train on all of them."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from vadam.cli import dataframe
+from vadam.cli.errors import CommandError
+from vadam.cli.evaluation import (
+    baseline_scores,
+    chosen_settings,
+    column_importance,
+    describe_column,
+    evaluate,
+    least_certain_rows,
+)
+from vadam.cli.preparation import prepare
+from vadam.report.model import Evaluation, ModelFacts
+
+ROWS_FOR_ALL_CORES = 5_000
+Progress = Callable[[float, str], None]
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A model fitted to all rows, and its evaluation on rows that were held out before."""
+
+    model: Any
+    evaluation: Evaluation
+    facts: ModelFacts
+
+
+def fit(
+    path: Path,
+    target: str,
+    task: str,
+    ignored: tuple[str, ...],
+    holdout: float,
+    options: dict[str, Any],
+    progress: Progress | None = None,
+) -> Fitted:
+    """Tune and evaluate on part of the rows, then train on all rows with the settings found."""
+    started = time.monotonic()
+    prepared = prepare(dataframe.read(path), target, task, ignored, holdout, path)
+    X, y = prepared.X, prepared.y
+    train, test = _split(len(X), holdout, options["random_state"])
+    estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
+    try:
+        judged = estimator.fit(X.iloc[train], y.iloc[train])
+        evaluation = evaluate(judged, X.iloc[test], y.iloc[test], target, len(X))
+        importance = column_importance(judged, X.iloc[test], y.iloc[test])
+        uncertain = least_certain_rows(judged, X.iloc[test], y.iloc[test])
+        final = judged.refit(X, y)
+    except ValueError as error:
+        raise CommandError(f"{path.name} cannot be fitted: {error}") from error
+    encoder = final.encoder_
+    facts = ModelFacts(
+        notes=[*prepared.notes, *encoder.notes],
+        columns={column.name: describe_column(column) for column in encoder.columns},
+        left_out=dict(encoder.left_out),
+        baselines=baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test]),
+        settings=chosen_settings(judged),
+        importance=importance,
+        uncertain=uncertain,
+        seconds=time.monotonic() - started,
+    )
+    return Fitted(final, evaluation, facts)
+
+
+def _estimator(task: str, options: dict[str, Any], progress: Progress | None) -> Any:
+    from vadam.estimators import VadamClassifier, VadamRegressor
+
+    kind = VadamRegressor if task == "regression" else VadamClassifier
+    tuned = options["budget"] > 0
+    return kind(**(options | {"tune": tuned, "budget": max(1, options["budget"]), "verbose": progress or False}))
+
+
+def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    order = np.random.default_rng(seed).permutation(rows)
+    kept = round(holdout * rows)
+    if not 1 <= kept <= rows - 2:
+        raise CommandError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
+    return order[kept:], order[:kept]

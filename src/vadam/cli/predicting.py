@@ -1,0 +1,117 @@
+"""Load a model and predict the rows of a table."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from vadam.cli import dataframe
+from vadam.cli.errors import CommandError
+from vadam.cli.preparation import list_problems
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The predicted rows, and remarks about values that the model has never seen."""
+
+    table: "pd.DataFrame"
+    notes: list[str]
+
+
+def predict(model_path: Path, path: Path, level: float) -> Predictions:
+    """Return the predictions for a table, one row for each of its rows, beside the columns that the model does not use."""
+    if not 0 < level < 1:
+        raise CommandError(f"--level must be between 0 and 1, not {level}.")
+    model = load(model_path)
+    if not hasattr(model, "feature_names_in_"):
+        raise CommandError(
+            f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
+        )
+    table = dataframe.read(path)
+    X, notes = _columns_of(model, table, path)
+    used = {column.name for column in model.encoder_.columns}
+    try:
+        predicted = _predictions(model, X, level)
+    except ValueError as error:
+        raise CommandError(f"{path.name} cannot be predicted: {error}") from error
+    import pandas as pd
+
+    kept = table[[name for name in table.columns if name not in used and name not in predicted]]
+    return Predictions(pd.concat([kept, predicted], axis=1), notes)
+
+
+def load(path: Path) -> Any:
+    """Load a model that ``vadam fit`` wrote."""
+    from vadam import persist
+    from vadam.estimators import VadamClassifier, VadamRegressor
+
+    if not path.is_file():
+        raise CommandError(f"There is no model {path}: check the path.")
+    try:
+        is_classifier = persist.load(path).config.get("estimator") == VadamClassifier.__name__
+        return (VadamClassifier if is_classifier else VadamRegressor).load(path)
+    except ValueError as error:
+        raise CommandError(f"{path} is not a model that vadam fit wrote: {error}") from error
+
+
+def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
+    """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
+    from vadam.estimators.encoding import _floats
+
+    problems, notes = [], []
+    columns = model.encoder_.columns
+    for column in columns:
+        if column.name not in table:
+            problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
+            continue
+        values = table[column.name]
+        if column.kind == "number":
+            known, unread = int(values.notna().sum()), ~np.isfinite(_floats(values))
+            if known and unread.all():
+                problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
+            elif unread.any() and not column.missing:
+                notes.append(
+                    f"{column.name} is missing in {int(unread.sum())} rows, and never was in training: their intervals are wider."
+                )
+    if problems:
+        raise CommandError(list_problems(path, problems))
+    for name, values in model.encoder_.unseen_values(table).items():
+        shown = ", ".join(map(repr, values[:3])) + (", …" if len(values) > 3 else "")
+        rows = int(table[name].astype(str).str.strip().isin(values).sum())
+        notes.append(f"{name}: {shown} was never seen in training ({rows} rows): their intervals are wider.")
+    return table.reindex(columns=list(model.feature_names_in_)), notes
+
+
+def _predictions(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
+    import pandas as pd
+
+    if hasattr(model, "classes_"):
+        prediction = model.predict_distribution(X)
+        probabilities = model.predict_proba(X)
+        columns: dict[str, Any] = {"predicted": model.classes_[probabilities.argmax(1)]}
+        columns |= {f"p_{label}": probabilities[:, k].round(4) for k, label in enumerate(model.classes_)}
+        columns["mutual_information"] = prediction.mutual_information.numpy().round(4)
+        return pd.DataFrame(columns, index=X.index)
+    prediction = model.predict_distribution(X)
+    low, high = model.predict_interval(X, level).T
+    percent = f"{100 * level:g}"
+    values = {
+        "mean": prediction.mean[:, 0].numpy(),
+        "std": prediction.std[:, 0].numpy(),
+        f"low_{percent}": low,
+        f"high_{percent}": high,
+        "epistemic": prediction.epistemic[:, 0].numpy(),
+        "aleatoric": prediction.aleatoric[:, 0].numpy(),
+    }
+    decimals = _decimals(values["std"])
+    return pd.DataFrame({name: np.round(value, decimals) for name, value in values.items()}, index=X.index)
+
+
+def _decimals(std: np.ndarray) -> int:
+    """Return the decimals that matter: three digits of the smallest usual deviation."""
+    usual = float(np.quantile(std[std > 0], 0.05)) if bool((std > 0).any()) else 1.0
+    return int(np.clip(2 - np.floor(np.log10(usual)), 0, 12))

@@ -1,0 +1,117 @@
+"""Prepare a table for a fit: its columns, its target and the task, and all problems in one message."""
+
+import difflib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from vadam.cli.errors import CommandError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MAX_CLASSES = 10
+"""A target of whole numbers with at most this many different values is a class label."""
+MIN_ROWS = 10
+
+
+@dataclass
+class Prepared:
+    """The columns and the target of a table, and what was done to them."""
+
+    X: "pd.DataFrame"
+    y: "pd.Series"
+    task: str
+    notes: list[str] = field(default_factory=list)
+
+
+def prepare(
+    table: "pd.DataFrame", target: str, task: str, ignored: tuple[str, ...], holdout: float, path: Path
+) -> Prepared:
+    """Return columns and target; raise one CommandError that names all problems of the call and the table."""
+    problems, notes = [], list(table.attrs.get("notes", ()))
+    if task not in ("auto", "regression", "classification"):
+        problems.append(f"--task must be auto, regression or classification, not {task!r}.")
+    if not 0 < holdout < 1:
+        problems.append(f"--holdout must be between 0 and 1, not {holdout}.")
+    if unknown := [name for name in ignored if name not in table]:
+        problems.append(f"--ignore names columns that the table does not have: {', '.join(unknown)}.")
+    if target not in table:
+        by_lower = {name.lower(): name for name in table.columns}
+        near = difflib.get_close_matches(target.lower(), list(by_lower), n=1, cutoff=0.5)
+        hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+        problems.append(f"The table has no column {target!r}.{hint} Its columns: {', '.join(table.columns)}.")
+        raise CommandError(list_problems(path, problems))
+    y = table[target]
+    missing = int(y.isna().sum())
+    if missing:
+        notes.append(f"{missing} rows without {target!r} are left out.")
+        table = table[y.notna()]
+        y = table[target]
+    y, kind, unread = _target(y, task)
+    if unread:
+        notes.append(f"{unread} rows whose {target!r} is not a number are left out.")
+        keep = y.notna()
+        table, y = table[keep], y[keep]
+    if len(table) < MIN_ROWS:
+        problems.append(f"Rows with a target: {len(table)}. Give at least {MIN_ROWS} to learn from.")
+    elif y.nunique() < 2:
+        problems.append(f"The target {target!r} is always {y.iloc[0]}: there is nothing to learn.")
+    elif kind == "classification" and y.nunique() > 0.5 * len(y):
+        problems.append(
+            f"The target {target!r} has {y.nunique()} different labels in {len(y)} rows: an id or free text? "
+            "Give another --target, or --task regression if these are numbers."
+        )
+    X = table.drop(columns=[target, *(name for name in ignored if name in table)])
+    if not X.shape[1]:
+        problems.append("The table has no feature columns besides the target.")
+    elif len(table):
+        try:
+            _encoder(X)
+        except ValueError as error:
+            problems.append(f"{error}.")
+    if problems:
+        raise CommandError(list_problems(path, problems))
+    return Prepared(X, y, kind, notes)
+
+
+def list_problems(path: Path, problems: list[str]) -> str:
+    """Return one message for all problems of a table."""
+    if len(problems) == 1:
+        return problems[0]
+    return f"{path.name} has {len(problems)} problems:\n" + "\n".join(f"- {problem}" for problem in problems)
+
+
+def _encoder(X: "pd.DataFrame") -> Any:
+    from vadam.estimators.encoding import TableEncoder
+
+    return TableEncoder().fit(X)
+
+
+def _target(y: "pd.Series", task: str) -> tuple["pd.Series", str, int]:
+    """Return the target as numbers or labels, the task, and how many values cannot be read as numbers."""
+    import pandas as pd
+
+    from vadam.estimators.encoding import ENOUGH, _floats
+
+    numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
+    if not numeric and not pd.api.types.is_bool_dtype(y) and task != "classification":
+        numbers = pd.Series(_floats(y), index=y.index)
+        readable = int(numbers.notna().sum())
+        if len(y) and (readable >= ENOUGH * len(y) or (task == "regression" and readable)):
+            return numbers, infer_task(task, numbers.dropna()), len(y) - readable
+    kind = infer_task(task, y)
+    if kind == "classification" and not numeric and not pd.api.types.is_bool_dtype(y):
+        y = y.astype(str).str.strip()
+    return y, kind, 0
+
+
+def infer_task(task: str, y: "pd.Series") -> str:
+    """Return "regression" or "classification"; the task "auto" is decided by the values of the target."""
+    import pandas as pd
+
+    if task in ("regression", "classification"):
+        return task
+    numbers = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
+    few = y.nunique() <= MAX_CLASSES and bool((y == y.round()).all()) if numbers else True
+    return "classification" if few else "regression"

@@ -1,0 +1,67 @@
+"""Likelihoods of classes: the outputs are logits."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from vadam.likelihoods.operands import like_output, per_example
+
+
+@dataclass(frozen=True)
+class Bernoulli:
+    """The likelihood of two classes with one logit: y log p + (1 − y) log(1 − p). Labels are 0 and 1."""
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        return per_example(self.log_density(output, like_output(y, output).to(output.dtype)))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def class_log_probs(self, output: Tensor) -> Tensor:
+        """Return log P(y = 0) and log P(y = 1) on a new last axis."""
+        return torch.stack([F.logsigmoid(-output), F.logsigmoid(output)], dim=-1)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return y log p + (1 − y) log(1 − p) of every output; there is no noise precision."""
+        return -F.binary_cross_entropy_with_logits(output, y.expand_as(output), reduction="none")
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return p − y."""
+        return torch.sigmoid(output) - y
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """The likelihood of C classes with C logits on the last axis; y holds class numbers from 0 to C − 1."""
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        if y.shape != output.shape[:-1]:
+            raise ValueError(
+                f"logits of shape {list(output.shape)} need class numbers of shape {list(output.shape[:-1])}, "
+                f"not {list(y.shape)}: the classes are on the last axis"
+            )
+        log_p = -F.cross_entropy(output.reshape(-1, output.shape[-1]), y.reshape(-1), reduction="none")
+        return per_example(log_p.reshape(y.shape))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def class_log_probs(self, output: Tensor) -> Tensor:
+        """Return the log-probabilities of all classes on the last axis."""
+        return output.log_softmax(-1)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return yₖ log pₖ for one-hot y; there is no noise precision."""
+        return y * output.log_softmax(-1)
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return p − y for one-hot y."""
+        return output.softmax(-1) - y

@@ -1,0 +1,87 @@
+"""Likelihoods of counts: the output is the logarithm of the rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from vadam.likelihoods.operands import check_positive, like_output, per_example
+from vadam.special import betainc
+
+
+@dataclass(frozen=True)
+class Poisson:
+    """The likelihood of counts log p(y) = y f − e^f − log y!; the output f is the logarithm of the rate."""
+
+    discrete: ClassVar = True
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        y = like_output(y, output).to(output.dtype)
+        return per_example(y * output - output.exp() - torch.lgamma(y + 1))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return output.exp()
+
+    def std(self, output: Tensor) -> Tensor:
+        return (output / 2).exp()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        k, rate = torch.broadcast_tensors(y.to(output.dtype).floor(), output.exp())
+        return torch.where(k < 0, 0.0, torch.special.gammaincc(k.clamp_min(0) + 1, rate))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        return torch.poisson(output.exp(), generator)
+
+    @staticmethod
+    def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return y f − e^f − log y! of every target; there is no noise precision."""
+        return y * output - output.exp() - torch.lgamma(y + 1)
+
+    @staticmethod
+    def residual(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
+        """Return e^f − y."""
+        return output.exp() - y
+
+
+@dataclass(frozen=True)
+class NegativeBinomial:
+    """The likelihood of overdispersed counts: mean μ = e^f, variance μ + μ²/total_count."""
+
+    total_count: float
+    discrete: ClassVar = True
+
+    def __post_init__(self) -> None:
+        check_positive("total_count", self.total_count, "a positive number; the larger, the nearer to Poisson")
+
+    def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        y, r = like_output(y, output).to(output.dtype), self.total_count
+        logit = output - math.log(r)  # of μ/(r + μ)
+        coefficient = torch.lgamma(y + r) - math.lgamma(r) - torch.lgamma(y + 1)
+        return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit))
+
+    def nll(self, output: Tensor, y: Tensor) -> Tensor:
+        return -self.log_prob(output, y).mean()
+
+    def mean(self, output: Tensor) -> Tensor:
+        return output.exp()
+
+    def std(self, output: Tensor) -> Tensor:
+        mean = output.exp()
+        return (mean + mean**2 / self.total_count).sqrt()
+
+    def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        k, p = torch.broadcast_tensors(y.to(output.dtype).floor(), torch.sigmoid(math.log(self.total_count) - output))
+        r = torch.full_like(p, self.total_count)
+        return torch.where(k < 0, 0.0, betainc(r, k.clamp_min(0) + 1, p))
+
+    def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        r = torch.full_like(output, self.total_count)
+        return torch.poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)

@@ -1,0 +1,42 @@
+"""Operands of a log-likelihood: targets, numbers and noise in the shape and dtype of the outputs."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def like_output(y: Tensor, output: Tensor) -> Tensor:
+    """Reshape targets [B] and [B, 1] to the shape of the outputs; raise ValueError for any other mismatch.
+
+    Broadcasting [B] against [B, 1] would silently compare every target with every output.
+    """
+    if y.shape == output.shape:
+        return y
+    if (*y.shape, 1) == output.shape:
+        return y.unsqueeze(-1)
+    if y.shape == (*output.shape, 1):
+        return y.squeeze(-1)
+    raise ValueError(f"targets of shape {list(y.shape)} do not fit outputs of shape {list(output.shape)}")
+
+
+def as_output(value: float | Tensor, output: Tensor) -> Tensor:
+    """Return a number or a tensor in the dtype and on the device of the outputs."""
+    return torch.as_tensor(value, dtype=output.dtype, device=output.device)
+
+
+def randn_like(output: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Draw standard normal noise in the shape of the outputs."""
+    return torch.randn(output.shape, dtype=output.dtype, device=output.device, generator=generator)
+
+
+def per_example(log_p: Tensor) -> Tensor:
+    """Sum log-probabilities over all axes but the first, that of the examples."""
+    return log_p.flatten(start_dim=1).sum(-1) if log_p.dim() > 1 else log_p
+
+
+def check_positive(name: str, value: float | Tensor, rule: str) -> None:
+    """Raise ValueError unless a number, or every entry of a tensor, is positive and finite."""
+    numbers = torch.as_tensor(value).detach()
+    if not bool(((numbers > 0) & numbers.isfinite()).all()):
+        raise ValueError(f"{name}={value!r} is not valid: {rule}")
