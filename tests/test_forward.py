@@ -191,6 +191,52 @@ def test_tuples_are_arguments_and_dicts_keyword_arguments():
             torch.testing.assert_close(outputs, expected)
 
 
+class Logits(dict):
+    """A dictionary with attributes, as models of Hugging Face return."""
+
+    __getattr__ = dict.__getitem__
+
+
+class LikeHuggingFace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def forward(self, x, mask=None):
+        x = x if mask is None else x * mask
+        return Logits(logits=self.body(x), hidden_states=None)
+
+
+def test_outputs_with_logits_stand_for_them():
+    model = LikeHuggingFace()
+    post, x = posterior_of(model), torch.randn(7, 4)
+    outputs = sampled_outputs(model, post, x, S, generator=generator())
+    plain = MeanFieldGaussian(
+        {name.removeprefix("body."): value for name, value in post.mean.items()},
+        {name.removeprefix("body."): value for name, value in post.precision.items()},
+    )
+    torch.testing.assert_close(outputs, sampled_outputs(model.body, plain, x, S, generator=generator()))
+
+
+@pytest.mark.parametrize("make", [mlp, LikeHuggingFace], ids=["one input", "an optional second input"])
+def test_a_loader_of_pairs_is_its_inputs(make):
+    """The targets [B] have a shape that a mask could not have, so an error would show if they were taken for one."""
+    model = make()
+    post, x = posterior_of(model), torch.randn(7, 4)
+    loader = DataLoader(TensorDataset(x, torch.arange(7)), batch_size=3)
+    expected = sampled_outputs(model, post, x, S, generator=generator())
+    torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
+
+
+def test_a_loader_of_two_inputs_keeps_both_and_drops_targets_after_them():
+    model = TwoInputs()
+    post, x, shift = posterior_of(model), torch.randn(7, 4), torch.randn(7, 1)
+    expected = sampled_outputs(model, post, (x, shift), S, generator=generator())
+    for columns in ((x, shift), (x, shift, torch.arange(7))):
+        loader = DataLoader(TensorDataset(*columns), batch_size=3)
+        torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]
@@ -323,7 +369,7 @@ BAD = {
     ),
     "several outputs": (lambda m: sampled_outputs(two_outputs(), posterior_of(two_outputs()), X, S), "returned tuple"),
     "targets": (
-        lambda m: sampled_outputs(m, posterior_of(m), DataLoader(TensorDataset(X, X)), S),
+        lambda m: sampled_outputs(m, posterior_of(m), (X, X), S),
         "Leave targets out",
     ),
 }

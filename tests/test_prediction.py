@@ -13,7 +13,7 @@ from torch import nn
 from vadam import metrics
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, Mixture
 from vadam.likelihoods import Bernoulli, Categorical, Gaussian
-from vadam.prediction import Binary, Classes, Prediction, Regression, predict
+from vadam.prediction import Binary, Classes, MissingLikelihood, Prediction, Regression, predict
 
 
 def generator(seed=0):
@@ -122,6 +122,16 @@ def test_without_a_likelihood_it_is_the_function_alone():
     torch.testing.assert_close(pred.cdf(pred.quantile(0.5)), torch.full((5,), 16 / 31, dtype=torch.float64))
     with pytest.raises(ValueError, match="needs a likelihood"):
         pred.log_prob(torch.zeros(5))
+
+
+def test_a_missing_likelihood_warns_and_none_does_not(recwarn):
+    model, post, x, _, _ = linear_problem()
+    predict(model, post, x, 2, likelihood=None)
+    assert not recwarn
+    with pytest.warns(MissingLikelihood, match=r"Categorical\(\) for cross-entropy") as found:
+        pred = predict(model, post, x, 2)
+    assert type(pred) is Regression
+    assert found[0].filename == __file__  # the line of the caller, so that Python shows it once for each call
 
 
 def test_class_probabilities_and_entropies():

@@ -8,6 +8,7 @@ results are.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
 from torch.overrides import TorchFunctionMode
+from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
 from vadam.gaussian import MeanFieldGaussian
@@ -88,11 +90,11 @@ def sampled_outputs(
     generator: torch.Generator | None = None,
     vmap: bool | None = None,
 ) -> Tensor:
-    """[samples, batch, ...]; the arguments are those of ``vadam.predict``."""
+    """Return the model's outputs at draws of its weights, [samples, batch, ...]; arguments as in ``vadam.predict``."""
     for name, value in {"samples": samples, "batch_size": 1 if batch_size is None else batch_size}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-    batches = [piece for batch in _batches(x) for piece in _pieces(batch, batch_size)]
+    batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
     if not batches:
         raise ValueError("x holds no batch: there is nothing to predict")
     if isinstance(post, OutputSampler):
@@ -156,6 +158,7 @@ class _Passes:
 
     def _output(self, weights: Weights) -> Tensor:
         output = functional_call(self._model, weights | self._buffers, self._args, self._kwargs)
+        output = getattr(output, "logits", output)  # as Hugging Face models return them
         if not isinstance(output, Tensor) or output.dim() == 0:
             raise TypeError(
                 f"the model returned {type(output).__name__}, but a prediction needs one tensor whose first axis is "
@@ -177,7 +180,7 @@ class _OneRow(TorchFunctionMode):
 
 
 def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
-    """The draws by the names of the module's parameters."""
+    """Return the draws keyed by the model's parameter names; raise if a name or a shape does not fit."""
     parameters = dict(model.named_parameters(remove_duplicate=False))
     in_order = [name for name, _ in model.named_parameters()]
     if not draws.keys() <= parameters.keys() and draws.keys() == {str(i) for i in range(len(in_order))}:
@@ -194,14 +197,29 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
     return draws
 
 
-def _batches(x: Any) -> list[Any]:
+def _batches(x: Any, model: nn.Module) -> list[Any]:
     if isinstance(x, Tensor | tuple | Mapping):
         return [x]
     if hasattr(x, "__array__") or not isinstance(x, Iterable):
         raise TypeError(
             f"x is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
         )
-    return list(x)
+    return [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
+
+
+def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
+    """Return the inputs of a batch (x, y): its last tensor is left out if the model does not take it.
+
+    A ``DataLoader`` yields targets as a rule, so there an argument that the model does not need is a target, too.
+    """
+    if not isinstance(batch, tuple | list) or len(batch) < 2:
+        return batch
+    parameters = inspect.signature(model.forward).parameters.values()
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return batch
+    positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    taken = [p for p in positional if p.default is p.empty] if from_loader else positional
+    return tuple(batch[:-1]) if len(taken) == len(batch) - 1 else batch
 
 
 def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
@@ -225,7 +243,7 @@ def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
 
 
 def _wide(outputs: Tensor) -> Tensor:
-    """At least float32, in which means over the draws and tails of distributions are taken."""
+    """Convert outputs to float32 or wider, so that means over draws and tails of distributions are accurate."""
     return outputs.to(torch.promote_types(outputs.dtype, torch.float32))
 
 
@@ -245,15 +263,13 @@ def _explained(batch: Any) -> Iterator[None]:
         yield
     except TypeError as error:
         if isinstance(batch, tuple | list):
-            error.add_note(
-                "The tensors of a batch are the model's arguments. Leave targets out: (x for x, _ in loader)"
-            )
+            error.add_note("A tuple holds the model's arguments. Leave targets out: predict(model, post, x)")
         raise
 
 
 @contextmanager
 def _in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Evaluation mode, and afterwards every module as it was: its mode, and what a forward pass stored in it."""
+    """Switch the model to evaluation mode; on exit restore every module's mode and attributes."""
     before = [(module, dict(vars(module))) for module in model.modules()]
     try:
         model.eval()
@@ -266,7 +282,7 @@ def _in_eval_mode(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def _largest_result() -> Iterator[list[int]]:
-    """The sizes of what the modules return in a forward pass."""
+    """Record the number of elements of each tensor that a module returns in the forward passes of this context."""
     sizes: list[int] = []
 
     def record(_module: nn.Module, _args: Any, result: Any) -> None:

@@ -9,8 +9,9 @@ would reduce, is the spread of f over the draws. Aleatoric uncertainty is the no
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import torch
 from torch import Tensor, nn
@@ -30,26 +31,40 @@ from vadam.metrics.intervals import crps
 from vadam.special import find_root
 
 
+class MissingLikelihood(UserWarning):
+    """Warns that a prediction describes the network's outputs only: no noise, and no probabilities of classes."""
+
+
+class _NotGiven:
+    def __repr__(self) -> str:
+        return "not given"
+
+
+NOT_GIVEN: Final = _NotGiven()
+
+
 def predict(
     model: nn.Module,
     post: WeightSampler | OutputSampler,
     x: Any,
     samples: int | None = None,
     *,
-    likelihood: Likelihood | None = None,
+    likelihood: Likelihood | _NotGiven | None = NOT_GIVEN,
     batch_size: int | None = None,
     generator: torch.Generator | None = None,
     vmap: bool | None = None,
 ) -> Prediction:
     """Return the prediction at ``x``, with the same ``samples`` draws of the weights for every input.
 
-    ``x``: a tensor, a tuple (the model's arguments), a dict (its keyword arguments), or an iterable of such batches.
+    ``x``: a tensor, a tuple (the model's arguments), a dict (its keyword arguments), or an iterable of such batches. A
+    ``DataLoader`` of (x, y) pairs works too: targets that the model does not take are left out. An output with ``logits``, as
+    Hugging Face models return, stands for them.
     ``post``: a posterior with ``sample`` (weights that it does not name keep the model's value) or with ``outputs``, or
     ``Draws(post, 64)``, weights that are drawn once and used in many calls.
     ``samples``: the number of draws, 64 by default.
     ``likelihood``: ``Categorical`` gives a :class:`Classes`, ``Bernoulli`` a :class:`Binary`, likelihoods of numbers (``Gaussian``,
-    ``InputNoiseGaussian``, ``StudentT``, ``Poisson``, ``NegativeBinomial``) a :class:`Regression`; without one the result is a
-    :class:`Regression` of the function values, without noise.
+    ``InputNoiseGaussian``, ``StudentT``, ``Poisson``, ``NegativeBinomial``) a :class:`Regression`. None asks for a
+    :class:`Regression` of the function values, without noise; leaving the argument out does the same and warns.
     ``batch_size``: split the inputs into batches; draws and result stay the same.
     ``vmap``: None uses it where it is faster and falls back to one draw at a time; True and False force the choice.
 
@@ -64,6 +79,15 @@ def predict(
     """
     if samples is None:
         samples = len(post) if isinstance(post, Draws) else 64
+    if isinstance(likelihood, _NotGiven):
+        warnings.warn(
+            "predict without likelihood=: the result describes the network's outputs, without noise, and intervals are too "
+            "narrow for targets. Pass the likelihood that the loss belongs to, e.g. vadam.Categorical() for cross-entropy or "
+            "vadam.Gaussian(noise_precision) for squared errors, or likelihood=None to ask for the outputs alone",
+            MissingLikelihood,
+            stacklevel=2,
+        )
+        likelihood = None
     if isinstance(post, MeanFieldGaussian):
         post.warn_if_uninformed()
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)

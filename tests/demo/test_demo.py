@@ -126,22 +126,6 @@ def test_ctrl_c_before_anything_writes_nothing(
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(("side", "optimizer"), [("-", torch.optim.Adam), ("+", vadam.Vadam)])
-def test_the_three_lines_run(side: str, optimizer: type) -> None:
-    lines = [line for line in demo_text.DIFF.splitlines() if line[:1] in ("", " ", side)]
-    x, y = torch.randn(24, 2), torch.randn(24, 1)
-    space: dict[str, Any] = {"torch": torch, "train_set": x, "loader": list(zip(x.split(8), y.split(8), strict=True))}
-    space |= {"model": torch.nn.Linear(2, 1), "loss_fn": torch.nn.MSELoss(), "x_new": torch.randn(3, 2)}
-    before = space["model"].weight.detach().clone()
-    exec("\n".join(line[1:] for line in lines), space)
-    assert isinstance(space["opt"], optimizer)
-    assert not torch.equal(space["model"].weight, before)
-    if side == "+":
-        exec(demo_text.PREDICTION, space)
-        assert bool((space["pred"].epistemic > 0).all())
-    assert demo_text.DIFF.count("\n+") + demo_text.DIFF.startswith("+") + demo_text.DIFF.count("\n-") == 3
-
-
 def test_no_data_in_the_gap_and_the_noise_that_was_said() -> None:
     problem = wave.problem(num_data=4000)
     distance = problem.x.abs()

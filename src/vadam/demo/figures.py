@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vadam import plotting
 from vadam.demo import ellipses, tabular, wave
 from vadam.demo.plan import EXACT, Results
-from vadam.plotting import INK
+from vadam.plot import theme
+from vadam.plot.theme import INK
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = plotting.COLOURS | {"MAP-Adam": "#7d8590", "Vprop": "#8e6bbf"}
+COLOURS = theme.COLOURS | {"MAP-Adam": "#7d8590", "Vprop": "#8e6bbf"}
 LINES = {EXACT: "-.", "Vadam, M = 10": "--"}
 
 
@@ -27,8 +27,8 @@ def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
     problem = wave.problem()
     panels = {}
     for method, band in results.bands.items():
-        with plotting.style():
-            figure, [axes] = plotting.panels(1, width=3.6, height=2.6)
+        with theme.style():
+            figure, [axes] = theme.panels(1, width=3.6, height=2.6)
             axes.axvspan(-wave.NEAREST, wave.NEAREST, color=INK, alpha=0.06, linewidth=0)
             axes.fill_between(band.x, band.low, band.high, color=colour(method), alpha=0.3, linewidth=0)
             axes.plot(band.x, wave.curve(torch.from_numpy(band.x)), color=INK, linestyle=":", linewidth=1)
@@ -51,8 +51,8 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
     """Return the figure of the posteriors over two weights, and its description in words."""
     truth = ellipses.true_posterior()
     density, levels = truth.density.T.numpy(), truth.levels()
-    with plotting.style():
-        figure, [axes] = plotting.panels(1, width=4.6, height=3.4)
+    with theme.style():
+        figure, [axes] = theme.panels(1, width=4.6, height=3.4)
         greys = ["#8b949e30", "#8b949e60", "#8b949ea0"]
         axes.contourf(truth.x, truth.y, density, levels=[*levels, 1.01 * density.max()], colors=greys)
         axes.contour(truth.x, truth.y, density, levels=levels, colors=INK, linewidths=0.5, alpha=0.6)
@@ -70,8 +70,8 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
 def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure, str]":
     """Return a figure of predictions with their intervals against the actual values."""
     rows = results.intervals[name][method]
-    with plotting.style():
-        figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
+    with theme.style():
+        figure, [axes] = theme.panels(1, width=3.9, height=3.3)
         bars = np.stack([rows.mean - rows.low, rows.high - rows.mean])
         inside = (rows.low <= rows.actual) & (rows.actual <= rows.high)
         for chosen, shade in ((inside, colour(method)), (~inside, INK)):
@@ -92,8 +92,8 @@ def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure,
 
 def coverage_panel(results: Results, name: str) -> "tuple[Figure, str]":
     """Return a figure of the share of test rows in intervals of every level, for every method."""
-    with plotting.style():
-        figure, [axes] = plotting.panels(1, width=3.9, height=3.3)
+    with theme.style():
+        figure, [axes] = theme.panels(1, width=3.9, height=3.3)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
         markers = iter("osv^D")
         for method, rows in results.intervals[name].items():

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 import torch
 
 import vadam
-from vadam import atomic, plotting
+from vadam import atomic
 from vadam.demo import figures, text
 from vadam.demo.plan import EXACT, Results
+from vadam.plot import theme
 from vadam.report import html
 from vadam.report.html import Table
 
@@ -21,14 +22,14 @@ if TYPE_CHECKING:
 
 def check() -> None:
     """Raise ImportError before the training if figures cannot be drawn."""
-    with plotting.style():
+    with theme.style():
         pass
 
 
 def write(results: Results, out: Path) -> Path:
     """Write the page and its figures; return the path of the page."""
     sections = {
-        "diff": ("Three lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}{_code(text.PREDICTION)}"),
+        "diff": ("Five lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}"),
         "gap": ("Uncertain where there are no data", _gap(results, out)),
         "posterior": ("The posterior beside the true one", _posterior(results, out)),
         **{name: (title, _tabular(results, name, out)) for name, title in text.TABULAR.items()},
@@ -120,8 +121,8 @@ def _scores(results: Results, problem: str, caption: str) -> str:
 
 
 def _panel(name: str, figure: "Figure", description: str, out: Path) -> str:
-    atomic.write_bytes(out / "figures" / f"demo-{name}.png", plotting.png(figure))
-    drawing = plotting.svg(figure, name)
+    atomic.write_bytes(out / "figures" / f"demo-{name}.png", theme.png(figure))
+    drawing = theme.svg(figure, name)
     labelled = drawing.replace("<svg ", f'<svg role="img" aria-label="{html.text(description)}" ', 1)
     return f"<figure>{labelled}</figure>"
 

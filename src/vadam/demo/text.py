@@ -11,27 +11,27 @@ WIDER = 1.5  # a band counts as wider if the ratio of standard deviations is at 
 
 STOPPED = "The demo was stopped early: missing methods were not trained."
 
-DIFF_BEFORE = "<p>Add one import and replace one line:</p>"
+DIFF_BEFORE = "<p>Replace one line and attach the model; afterwards any prediction has an uncertainty:</p>"
 
 DIFF = """\
-+import vadam
-
 -opt = torch.optim.Adam(model.parameters(), lr=1e-3)
-+opt = vadam.Vadam(model.parameters(), lr=1e-3, num_data=len(train_set)).attach(model)
++opt = vadam.Vadam(model.parameters(), lr=1e-3, num_data=N, batch_size=M)
++opt.attach(model)                       # N = len(train_set), M = batch size
 
  for x, y in loader:                     # the loop stays as it is
      opt.zero_grad()
-     loss_fn(model(x), y).backward()     # the mean negative log-likelihood
+     loss_fn(model(x), y).backward()     # mean negative log-likelihood
      opt.step()
+
++post = opt.posterior(model)             # mean and precision of every weight
++pred = vadam.predict(model, post, x_new, likelihood=vadam.Categorical())
++pred.probs, pred.entropy                # class probabilities, uncertainty
 """
 
-DIFF_AFTER = "<p>Afterwards, any prediction comes with its uncertainty:</p>"
-
-PREDICTION = """\
-post = opt.posterior(model)              # mean and precision of every weight
-pred = vadam.predict(model, post, x_new)
-pred.mean, pred.epistemic                # the answer, and the standard deviation of it over the posterior
-"""
+DIFF_AFTER = (
+    "<p>For regression the likelihood is <code>vadam.Gaussian(noise_precision)</code>, with <code>pred.mean</code>, "
+    "<code>pred.epistemic</code> and <code>pred.interval(0.9)</code>. <code>MSELoss</code> alone means noise of precision 2.</p>"
+)
 
 GAP = (
     "<p>Eighty noisy points of a sine curve, none of them in the shaded gap and none beyond ±4.5. A network should be "

@@ -6,7 +6,7 @@ Training needs no callback: Lightning passes ``step`` a closure. :class:`Posteri
                     minibatch; also with a GradScaler, which takes no closure
     evaluation      at the mean
     checkpoints     the weights are the mean; the precision is saved beside them; :func:`posterior` reads both
-    logs            elbo, nelbo_per_datum, kl, posterior_std after every epoch; with a likelihood also
+    logs            elbo, nelbo_per_datum, kl and the numbers of ``scalars`` after every epoch; with a likelihood also
                     val_log_likelihood, val_epistemic and val_aleatoric over the validation data
 """
 
@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
+from vadam.integrations.scalars import scalars
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
 from vadam.optim.attach import Hook
@@ -134,7 +135,7 @@ class PosteriorCallback(Callback):
         opt, losses = self._optimizer(trainer), self._losses
         self._losses = []
         post = opt.posterior(pl_module)
-        values = {"posterior_std": torch.cat([std.flatten() for std in post.stddev.values()]).mean()}
+        values: dict[str, Any] = dict(scalars(opt, pl_module))
         sizes = {group["num_data"] * group["data_weight"] for group in opt.param_groups if not group["deterministic"]}
         if post.prior_precision is not None and losses and len(sizes) == 1:
             expected_nll, kl, N = torch.stack(losses).mean(), post.kl(), sizes.pop()

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from vadam import atomic, plotting
+from vadam import atomic
+from vadam.plot import theme
 from vadam.report import html
 from vadam.report.html import Table
 
@@ -78,11 +79,11 @@ class RegressionEvaluation:
         }
 
     def figure(self) -> "tuple[Figure, str]":
-        with plotting.style():
-            figure, (left, right) = plotting.panels(2, width=4.0, height=3.4)
+        with theme.style():
+            figure, (left, right) = theme.panels(2, width=4.0, height=3.4)
             low, high = self.quantiles[:, 0], self.quantiles[:, -1]
             bars = np.abs(np.stack([self.mean - low, high - self.mean]))
-            blue, ink = plotting.COLOURS["VOGN"], plotting.INK
+            blue, ink = theme.COLOURS["VOGN"], theme.INK
             left.errorbar(self.actual, self.mean, yerr=bars, fmt=".", color=blue, ecolor=f"{blue}50", linewidth=1)
             ends = [float(self.actual.min()), float(self.actual.max())]
             left.plot(ends, ends, color=ink, linewidth=0.8)
@@ -90,7 +91,7 @@ class RegressionEvaluation:
             left.set(ylabel="predicted, with 90 % interval", title="Held-out rows")
             observed = (self.actual[:, None] <= self.quantiles).mean(0)
             right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
-            right.plot(self.levels, observed, "o-", color=plotting.COLOURS["Vadam"], markersize=4)
+            right.plot(self.levels, observed, "o-", color=theme.COLOURS["Vadam"], markersize=4)
             right.set(xlabel="predicted probability of a lower value", ylabel="observed share", title="Calibration")
             right.grid()
         return figure, "Left: predictions against truth. Right: a calibrated model lies on the diagonal."
@@ -125,14 +126,14 @@ class ClassificationEvaluation:
         edges = np.quantile(confidence, np.linspace(0, 1, 9))
         bins = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, 7)
         filled = [b for b in range(8) if np.any(bins == b)]
-        with plotting.style():
-            figure, (left, right) = plotting.panels(2, width=4.0, height=3.4)
-            ink = plotting.INK
+        with theme.style():
+            figure, (left, right) = theme.panels(2, width=4.0, height=3.4)
+            ink = theme.INK
             left.hist(
                 [confidence[right_class], confidence[~right_class]],
                 bins=20,
                 stacked=True,
-                color=[plotting.COLOURS["MF-Exact"], plotting.COLOURS["Vadam"]],
+                color=[theme.COLOURS["MF-Exact"], theme.COLOURS["Vadam"]],
                 label=["right", "wrong"],
             )
             left.set(xlabel="probability of the chosen class", ylabel="held-out rows", title="Held-out rows")
@@ -142,7 +143,7 @@ class ClassificationEvaluation:
                 [confidence[bins == b].mean() for b in filled],
                 [right_class[bins == b].mean() for b in filled],
                 "o-",
-                color=plotting.COLOURS["Vadam"],
+                color=theme.COLOURS["Vadam"],
                 markersize=4,
             )
             right.set(xlabel="predicted probability", ylabel="share that is right", title="Calibration")
@@ -156,7 +157,7 @@ class ClassificationEvaluation:
 def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, command: str = "") -> Path:
     """Write the page, a single HTML file, and return its path."""
     figure, caption = evaluation.figure()
-    drawing = plotting.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
+    drawing = theme.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
     rows = [
         (name.replace("_", " "), _shown(value))
         for name, value in {**evaluation.summary(), **(facts.baselines if facts else {})}.items()
