@@ -3,7 +3,7 @@ BIN := .venv/bin
 # CPU builds of torch are pinned and come first: an unpinned torch can pull gigabytes of GPU packages.
 TORCH := torch==2.13.0
 
-.PHONY: help demo test lint generated docs bench coverage release clean
+.PHONY: help demo test lint generated docs bench torture coverage release clean
 help:
 	@echo "make demo   install into .venv, train the family on small data, write report/index.html"
 	@echo "make test   install into .venv, run the whole test suite"
@@ -11,6 +11,7 @@ help:
 	@echo "make generated  exports, lists and tables of arguments that follow from the optimizers"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make bench  speed and memory, as ratios against named peers"
+	@echo "make torture  kills, cuts, signals, bad input and more, about ten minutes"
 	@echo "make coverage  the library's tests, with the lines that they do not reach"
 	@echo "make release   build both wheels into dist/ and try them in a clean environment"
 
@@ -41,6 +42,9 @@ docs: .venv/.installed
 bench: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
+
+torture: .venv/.installed
+	$(BIN)/python -m torture
 
 coverage: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[coverage]"

@@ -1,9 +1,14 @@
-"""Write what follows from the optimizers and their rules: exports, the list of the API page, tables of arguments.
+"""Write what follows from the optimizers and their rules: exports, the list of the API page, tables of documentation.
 
     python tests/generated.py      writes the files; tests/test_generated.py compares them
 
-An optimizer is a class of ``src/vadam/optim`` with a ``rule``. A table stands in a page between ``<!-- arguments of NAME -->``
-and ``<!-- end -->``, where NAME is that of the rule. The table of imports in the architecture page is read from the sources.
+An optimizer is a class of ``src/vadam/optim`` with a ``rule``. A table stands in a page between two comments.
+
+| comment before the table | the table shows | from |
+|---|---|---|
+| ``<!-- arguments of NAME -->`` | the arguments of the rule NAME | the rule's declaration |
+| ``<!-- optimizers -->`` | all optimizers | the front matter of each algorithm's page |
+| ``<!-- imports -->`` | which part of the library imports which | the sources |
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from test_architecture import LAYERS, SOURCE, imports
@@ -20,9 +26,11 @@ from vadam.rules.arguments import REQUIRED, Argument
 ROOT = Path(__file__).parents[1]
 OPTIM, DOCS = ROOT / "src" / "vadam" / "optim", ROOT / "docs"
 EXPORTS, API, ARCHITECTURE = OPTIM / "__init__.py", DOCS / "api.md", DOCS / "architecture.md"
+README, CHOOSING = ROOT / "README.md", DOCS / "choosing.md"
 BASE = "VariationalOptimizer"
 
 
+@cache
 def optimizers() -> dict[str, str]:
     """Return the module of every class of ``vadam.optim`` that names its rule, by the name of the class."""
     return dict(sorted(_optimizers(), key=lambda found: _order(found[0])))
@@ -53,11 +61,40 @@ def exports() -> str:
 
 
 def api(page: str) -> str:
-    """Return the API page with a line for every optimizer, those that it has in their order, new ones behind them."""
+    """Return the API page with a line for every optimizer."""
     (before, block, after) = re.split(r"(?<=currentmodule:: vadam\n\n)((?:\.\. autoclass:: \w+\n)+)", page, maxsplit=1)
-    listed = [name for name in re.findall(r"autoclass:: (\w+)", block) if name in optimizers()]
-    listed += [name for name in optimizers() if name not in listed]
-    return before + "".join(f".. autoclass:: {name}\n" for name in listed) + after
+    names = _in_listed_order(re.findall(r"autoclass:: (\w+)", block))
+    return before + "".join(f".. autoclass:: {name}\n" for name in names) + after
+
+
+def _in_listed_order(listed: list[str]) -> list[str]:
+    """Return the names of all optimizers: those that are listed in their order, new ones behind them."""
+    return [name for name in dict.fromkeys([*listed, *optimizers()]) if name in optimizers()]
+
+
+def algorithm_page(name: str) -> Path:
+    """Return the path of the page of an optimizer."""
+    return DOCS / "algorithms" / f"{optimizers()[name].replace('_', '-')}.md"
+
+
+def front_matter(page: Path) -> dict[str, str]:
+    """Return the fields between the two lines ``---`` at the top of a page."""
+    _, fields, _ = page.read_text().split("---\n", 2)
+    return dict(line.split(": ", 1) for line in fields.splitlines())
+
+
+def with_optimizers(page: str, *, linked: bool) -> str:
+    """Return a page with the table of all optimizers; ``linked`` makes each name a link to its page."""
+    before, rest = page.split("<!-- optimizers -->\n", 1)
+    block, after = rest.split("<!-- end -->\n", 1)
+    rows = ""
+    for name in _in_listed_order(re.findall(r"^\| \[?`(\w+)`", block, flags=re.MULTILINE)):
+        path = algorithm_page(name)
+        fields = front_matter(path)
+        shown = f"[`{name}`](algorithms/{path.name})" if linked else f"`{name}`"
+        rows += f"| {shown} | {fields['curvature']} | {fields['memory']} | {fields['use']} |\n"
+    head = "| optimizer | curvature ĥ | vectors of state | when to use |\n|---|---|---|---|\n"
+    return f"{before}<!-- optimizers -->\n{head}{rows}<!-- end -->\n{after}"
 
 
 def with_tables(page: str) -> str:
@@ -122,6 +159,8 @@ def files() -> dict[Path, str]:
         EXPORTS: exports(),
         API: api(API.read_text()),
         ARCHITECTURE: architecture(ARCHITECTURE.read_text()),
+        README: with_optimizers(README.read_text(), linked=False),
+        CHOOSING: with_optimizers(CHOOSING.read_text(), linked=True),
     }
     for path in (DOCS / "algorithms").glob("*.md"):
         texts[path] = with_tables(path.read_text())

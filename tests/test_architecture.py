@@ -13,11 +13,11 @@ LAYERS = [
     {"demo", "public"},
     {"report", "estimators", "integrations"},
     {"tuning"},
-    {"ensemble", "optim", "exact", "baselines", "bound", "calibration"},
+    {"ensemble", "optim", "exact", "baselines", "bound", "calibration", "plot"},
     {"prediction"},
     {"forward"},
     {"backends", "curvature", "metrics", "persist", "schedules"},
-    {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "plotting", "atomic", "data"},
+    {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "atomic", "data"},
     {"special", "rotation"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}

@@ -39,12 +39,17 @@ def loaded(program: str) -> set[str]:
     return set(run.stdout.splitlines()[-1].split())
 
 
-@pytest.mark.parametrize("arguments", ["--help", "--version", "fit --help", "list --help", "data --help"])
+@pytest.mark.parametrize("arguments", ["--help", "fit --help", "doctor --help", "list --help", "data --help"])
 def test_help_imports_nothing_heavy(arguments: str) -> None:
     program = f"import sys; sys.argv = ['vadam', *{arguments.split()}]; from vadam.cli import main; main()"
     found = loaded(program)
     assert "vadam.cli.app" in found
     assert not found & {*HEAVY, "vadam.public"}
+
+
+def test_version_imports_not_even_the_command_line() -> None:
+    found = loaded("import sys; sys.argv = ['vadam', '--version']; from vadam.cli import main; main()")
+    assert not found & {*HEAVY, "typer", "rich", "vadam.cli.app"}
 
 
 def test_import_vadam_waits_for_the_first_use() -> None:

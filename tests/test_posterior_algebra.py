@@ -204,14 +204,14 @@ def test_a_posterior_that_is_all_start_or_all_prior_is_warned_about_once():
     post = opt.posterior(model)
     assert post.summary().advice[0].startswith("99% of the precision is the start")
     with pytest.warns(UninformedPosterior, match="precision is the start .*train longer"):
-        vadam.predict(model, post, torch.zeros(1, 3))
+        vadam.predict(model, post, torch.zeros(1, 3), likelihood=None)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vadam.predict(model, post, torch.zeros(1, 3))  # no warning a second time
+        vadam.predict(model, post, torch.zeros(1, 3), likelihood=None)  # no warning a second time
     model, opt = trained(3, prior_precision=1e9)
     with pytest.warns(UninformedPosterior, match="of the precision is the prior's"):
-        vadam.predict(model, opt.posterior(model), torch.zeros(1, 3))
+        vadam.predict(model, opt.posterior(model), torch.zeros(1, 3), likelihood=None)
     model, opt = trained(300, init_precision=100.0, batch_size=20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        vadam.predict(model, opt.posterior(model), torch.zeros(1, 3))
+        vadam.predict(model, opt.posterior(model), torch.zeros(1, 3), likelihood=None)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 import vadam
-from specs import SPECS, Problem, Spec, snapshot
+from specs import SPECS, Problem, Spec
 from vadam import backends, rules
 from vadam.backends import bucket as buckets
 from vadam.backends import plain
@@ -20,26 +20,34 @@ ELEMENTWISE = [spec for spec in WITH_PRIOR if spec.mean_field and spec.elementwi
 Precisions = Callable[[Tensor], Tensor]
 
 
-def set_precisions(opt: vadam.VariationalOptimizer, lam: list[Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give each weight of a group the prior precision in ``lam``."""
-    real = opt._rule_and_args
-
-    def rule_and_args(group: dict[str, Any]) -> Any:
-        rule, rule_args = real(group)
-        return rule, {**rule_args, "lam": lam}
-
-    monkeypatch.setattr(opt, "_rule_and_args", rule_and_args)
+def start_at_prior(spec: Spec, start: str | None) -> dict[str, Any]:
+    """Return the arguments for a start at the prior's precisions, and for rates that do not depend on them (IVON's)."""
+    declared = {argument.name for argument in spec.build.rule.ARGUMENTS}
+    return {name: x for name, x in {"init_precision": start, "rescale_lr": False}.items() if name in declared}
 
 
-def trained(spec: Spec, backend: str, lam: Precisions, monkeypatch: pytest.MonkeyPatch, **options: Any) -> list[Tensor]:
-    """Return weights and state after some steps with the prior precision ``lam(p)`` of each parameter."""
+def trained(spec: Spec, backend: str, lam: Precisions, **options: Any) -> list[Tensor]:
+    """Return weights, state and precisions after some steps with the prior precision ``lam(p)`` of each parameter."""
     problem = Problem(torch.float32)
+    precision = {str(i): lam(p.detach()) for i, p in enumerate(problem.model.parameters())}
+    prior = vadam.MeanFieldGaussian({name: torch.zeros_like(x) for name, x in precision.items()}, precision)
+    return after_steps(
+        spec, problem, backend, prior=prior, prior_precision=1.0, **start_at_prior(spec, None), **options
+    )
+
+
+def after_steps(spec: Spec, problem: Problem, backend: str, **options: Any) -> list[Tensor]:
     opt = spec.make_for(problem.model, generator=torch.Generator().manual_seed(1), backend=backend, **options)
-    opt._buckets()  # the start of the state depends on prior_precision alone
-    set_precisions(opt, [lam(p.detach()) for p in problem.model.parameters()], monkeypatch)
     for _ in range(4):
         problem.step(opt, spec)
-    return problem.weights() + snapshot(opt) + [opt._precision(p) for p in opt._sampled()]
+    state = [x for name in spec.build.rule.State._fields for x in field(opt, name)]
+    return problem.weights() + state + [*opt.posterior(problem.model).precision.values()]
+
+
+def field(opt: vadam.VariationalOptimizer, name: str) -> list[Tensor]:
+    """Return a field of the state of every parameter, where it is a tensor."""
+    found = [state.get(name) for state in opt.state.values()]
+    return [x.clone() for x in found if isinstance(x, Tensor)]
 
 
 def between_1_and_3(p: Tensor) -> Tensor:
@@ -54,31 +62,25 @@ def assert_close(ours: list[Tensor], theirs: list[Tensor]) -> None:
 @pytest.mark.usefixtures("same_noise")
 @pytest.mark.parametrize("spec", ELEMENTWISE, ids=str)
 @pytest.mark.parametrize("options", [{}, {"store_mean": False}, {"samples": 2}], ids=str)
-def test_native_and_plain(spec: Spec, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, plainly = (trained(spec, name, between_1_and_3, monkeypatch, **options) for name in ("native", "plain"))
+def test_native_and_plain(spec: Spec, options: dict[str, Any]) -> None:
+    ours, plainly = (trained(spec, name, between_1_and_3, **options) for name in ("native", "plain"))
     assert_close(ours, plainly)
-    assert any(
-        not torch.allclose(x, y)
-        for x, y in zip(ours, trained(spec, "native", torch.ones_like, monkeypatch), strict=True)
-    )
+    assert any(not torch.allclose(x, y) for x, y in zip(ours, trained(spec, "native", torch.ones_like), strict=True))
 
 
 @pytest.mark.parametrize("spec", ELEMENTWISE, ids=str)
-def test_compiled_and_plain(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    ours, plainly = (trained(spec, name, between_1_and_3, monkeypatch) for name in ("compiled", "plain"))
+def test_compiled_and_plain(spec: Spec) -> None:
+    ours, plainly = (trained(spec, name, between_1_and_3) for name in ("compiled", "plain"))
     assert_close(ours, plainly)
 
 
 @pytest.mark.parametrize("spec", ELEMENTWISE, ids=str)
 @pytest.mark.parametrize("backend", ["native", "plain"])
-def test_equal_numbers_are_one_number(spec: Spec, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_equal_numbers_are_one_number(spec: Spec, backend: str) -> None:
     """The oracle is the argument as a number."""
-    per_weight = trained(spec, backend, lambda p: torch.full_like(p, 2.0), monkeypatch)
-    problem = Problem(torch.float32)
-    opt = spec.make_for(problem.model, generator=torch.Generator().manual_seed(1), backend=backend)
-    for _ in range(4):
-        problem.step(opt, spec)
-    assert_close(per_weight, problem.weights() + snapshot(opt) + [opt._precision(p) for p in opt._sampled()])
+    per_weight = trained(spec, backend, lambda p: torch.full_like(p, 2.0))
+    number = {"prior_precision": 2.0, **start_at_prior(spec, "prior")}
+    assert_close(per_weight, after_steps(spec, Problem(torch.float32), backend, **number))
 
 
 def test_model_rules_take_the_vector() -> None:
@@ -154,13 +156,13 @@ def test_samples_have_the_precision_of_each_weight(backend: str) -> None:
     torch.testing.assert_close(draw.products({p: torch.ones_like(p)})[p], eps * lam.sqrt(), rtol=1e-4, atol=1e-4)
 
 
-def test_frozen_parameters_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The list has a tensor for every parameter of the group, frozen or not."""
+def test_frozen_parameters_are_left_out() -> None:
+    """The prior has a precision for every parameter of the group; a frozen one takes its own with it."""
     problem = Problem(torch.float32)
     problem.model[0].bias.requires_grad_(False)
-    opt = vadam.Vprop(problem.model.parameters(), lr=0.1, num_data=40)
-    lam = [torch.full_like(p, 1.0 + i) for i, p in enumerate(problem.model.parameters())]
-    set_precisions(opt, lam, monkeypatch)
+    precision = {str(i): torch.full_like(p, 1.0 + i) for i, p in enumerate(problem.model.parameters())}
+    prior = vadam.MeanFieldGaussian({name: torch.zeros_like(x) for name, x in precision.items()}, precision)
+    opt = vadam.Vprop(problem.model.parameters(), lr=0.1, num_data=40, prior=prior)
     (bucket,) = opt._buckets()
     assert [float(x.mean()) for x in bucket.rule_args["lam"]] == [1.0, 3.0, 4.0]
     assert [x.shape for x in bucket.rule_args["lam"]] == [p.shape for p in bucket.params]

@@ -1,6 +1,7 @@
 """Regression tests for defects: wrong numbers, lost means, crashes."""
 
 import contextlib
+import copy
 import gc
 import itertools
 import signal
@@ -14,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 import vadam
-from specs import BY_NAME, SPECS, Problem, Spec, same
+from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 
 BACKENDS = pytest.mark.parametrize("backend", ["plain", "native"])
 LOOPS = [spec for spec in SPECS if "attach" in spec.ways]
@@ -262,6 +263,40 @@ def test_a_hook_may_adapt_the_checkpoint(dtype: torch.dtype, backend: str) -> No
                 assert torch.equal(ours[field], value)
             else:
                 assert ours[field] == value
+
+
+# Found by ``python -m torture``: a damaged checkpoint was refused, but part of it was loaded --------------------------------------
+
+
+@BACKENDS
+@pytest.mark.parametrize("damage", ["state", "missing field", "argument", "missing argument", "random state", "hook"])
+@pytest.mark.parametrize("name", ["Vadam", "IVON", "FullVON"])
+def test_a_checkpoint_that_is_refused_changes_nothing(name: str, damage: str, backend: str) -> None:
+    spec, problem = BY_NAME[name], Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator().manual_seed(1))
+    problem.step(opt, spec)
+    saved = copy.deepcopy(opt.state_dict())
+    problem.step(opt, spec)
+    field = next(iter(saved["state"][0]))
+    if damage == "state":
+        saved["state"][0][field] = None
+    elif damage == "missing field":
+        del saved["state"][0][field]
+    elif damage == "argument":
+        saved["param_groups"][0]["lr"] = float("nan")
+    elif damage == "missing argument":
+        del saved["param_groups"][0]["num_data"]
+    elif damage == "random state":
+        saved["vadam"]["rng_state"] = torch.zeros(3)
+    else:
+        opt.register_load_state_dict_post_hook(lambda _: saved["no such key"])
+    before, groups, noise = [*problem.weights(), *snapshot(opt)], str(opt.param_groups), opt.generator.get_state()
+    with pytest.raises((ValueError, RuntimeError, TypeError, KeyError)):
+        opt.load_state_dict(saved)
+    assert same([*problem.weights(), *snapshot(opt)], before)
+    assert str(opt.param_groups) == groups
+    assert torch.equal(opt.generator.get_state(), noise)
+    problem.step(opt, spec)
 
 
 # M4, L8: an optimizer that is dropped ------------------------------------------------------------------------------------------

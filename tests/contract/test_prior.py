@@ -145,6 +145,23 @@ def test_without_data_the_mean_moves_to_the_priors(spec: Spec):
     assert after.sum() < 0.9 * before.sum()
 
 
+STARTS_AT_PRIOR = [
+    spec for spec in SPECS if spec.has_prior and "init_precision" in {a.name for a in spec.build.rule.ARGUMENTS}
+]
+
+
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+@pytest.mark.parametrize("spec", [spec for spec in STARTS_AT_PRIOR if spec.mean_field], ids=str)
+def test_training_starts_at_the_precisions_of_an_earlier_posterior(spec, temperature):
+    model = nn.Linear(3, 2)
+    precision = {name: 5 + torch.rand_like(p) for name, p in model.named_parameters()}
+    earlier = MeanFieldGaussian({name: torch.zeros_like(x) for name, x in precision.items()}, precision)
+    given = {name: value for name, value in spec.kwargs.items() if name not in ("init_precision", "prior_precision")}
+    opt = spec.build(model.named_parameters(), **{**given, "prior": earlier, "temperature": temperature})
+    for name, start in (opt.attach(model) if spec.needs_attach else opt).posterior(model).precision.items():
+        torch.testing.assert_close(start, precision[name] / temperature, rtol=1e-5, atol=0)
+
+
 @pytest.mark.parametrize("name", ["Vadam", "VOGN", "IVON", "BBVI", "VON"])
 @pytest.mark.parametrize("kind", ["init", "posterior"])
 def test_the_prior_is_in_checkpoints_and_resuming_is_bit_exact(name, kind):

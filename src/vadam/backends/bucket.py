@@ -113,7 +113,7 @@ class Bucket:
 
     @cached_property
     def dtype(self) -> torch.dtype:
-        """The dtype of state and noise."""
+        """Return the dtype of state and noise."""
         return storage_dtype(self.params[0])
 
     @property
@@ -122,7 +122,7 @@ class Bucket:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The number of weights of each parameter, on this rank."""
+        """Return the number of weights that each parameter has on this rank."""
         return [local(p).numel() for p in self.params]
 
     @cached_property
@@ -131,7 +131,7 @@ class Bucket:
 
     @cached_property
     def orders(self) -> list[list[int] | None]:
-        """The axes of each parameter as they lay in memory at the first use, None if in order: vectors keep that order."""
+        """Return the order in memory of each parameter's axes at the first use, None if contiguous; vectors keep it."""
         return [None if x.is_contiguous() else _axes(x) for x in map(local, self.params)]
 
     def scalars(self) -> dict[str, float]:

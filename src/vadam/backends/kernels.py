@@ -70,7 +70,7 @@ class Kernel:
 
 @cache
 def perturb(rule: ModuleType, args: Args, *, keep_mean: bool) -> Kernel:
-    """θ ← μ ± ε/√(precision + extra), where μ lies in the parameters; if asked to, keep μ."""
+    """Compile θ ← μ ± ε/√(precision + extra), which overwrites μ in the parameters; ``keep_mean`` also stores μ."""
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
         precision, sign = _precision(rule, args, values, numbers)
@@ -82,7 +82,7 @@ def perturb(rule: ModuleType, args: Args, *, keep_mean: bool) -> Kernel:
 
 @cache
 def products(rule: ModuleType, args: Args) -> Kernel:
-    """ĥ ← ĝ∘ε/σ."""
+    """Compile ĥ ← ĝ∘ε/σ, the reparameterised curvature of a sample."""
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
         precision, sign = _precision(rule, args, values, numbers)
@@ -93,13 +93,17 @@ def products(rule: ModuleType, args: Args) -> Kernel:
 
 @cache
 def noise(rule: ModuleType, args: Args) -> Kernel:
-    """ε, with its sign."""
+    """Compile the loop that writes a sample's noise ε, with the sign of its antithetic half."""
     return _noise_kernel(rule, args, ["eps_out"], lambda values, numbers: {"eps_out": numbers[-1] * values["eps"]})
 
 
 @cache
 def update(rule: ModuleType, args: Args, *, has_curvature: bool, in_place: bool) -> Kernel:
-    """State ← rule.update(state, ĝ, ĥ), where μ lies in the parameters or beside them; ĥ is given, with a factor, or ĝ∘ĝ."""
+    """Compile a rule's update of state and parameters.
+
+    ``in_place`` reads μ from the parameters, otherwise from a vector of its own. ``has_curvature`` reads ĥ and multiplies
+    it by a factor, otherwise ĥ = ĝ∘ĝ.
+    """
     scalars, rule_args = scalar_fields(rule), arg_names(rule.update)
 
     def new_state(values: Values, numbers: Sequence[Value]) -> Any:
@@ -130,7 +134,7 @@ def update(rule: ModuleType, args: Args, *, has_curvature: bool, in_place: bool)
 
 @cache
 def gaussian() -> Kernel:
-    """θ ← μ + ε/√precision."""
+    """Compile θ ← μ + ε/√precision, a draw from a diagonal Gaussian."""
 
     def compute(values: Values, _: Sequence[Value]) -> Values:
         return {"theta": values["mu"] + values["eps"] * values["precision"].rsqrt()}
@@ -142,7 +146,7 @@ def gaussian() -> Kernel:
 
 @cache
 def squares() -> Kernel:
-    """Results[tile] ← Σ x²."""
+    """Compile the sum of squares of each tile: results[tile] ← Σ x²."""
     module = ir.Module(name="squares")
     _emit_sum(module)
     return Kernel(Library(module))

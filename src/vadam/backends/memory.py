@@ -68,7 +68,7 @@ class Rows:
 
     @cached_property
     def pieces(self) -> list[list[int]]:
-        """For each piece of memory of a room, where its tensors begin in it, and its end."""
+        """Return, for each allocation that holds several tensors, the offsets at which they begin, and its end."""
         pieces: list[list[int]] = []
         for size in self.memory[1]:
             if not pieces or pieces[-1][-1] + size > PIECE:
@@ -77,7 +77,7 @@ class Rows:
         return pieces
 
     def are_current(self) -> bool:
-        """Return True if the tensors lie where they lay."""
+        """Return True if no tensor has moved in memory since the rows were made."""
         return memory_of(self.tensors) == self.memory
 
     def find(self, name: str, tensors: Sequence[Tensor]) -> Column | None:
@@ -98,7 +98,7 @@ class Rows:
 
 
 class Column:
-    """The addresses of some tensors, in memory themselves."""
+    """An array of the tensors' addresses, and the address of that array, which a native loop reads."""
 
     def __init__(self, addresses: list[int]) -> None:
         self._addresses = array("q", addresses)

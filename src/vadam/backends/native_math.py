@@ -26,7 +26,7 @@ def polynomial(f: Callable[[Any], Any], low: float, high: float, degree: int) ->
 
 
 def horner(coefficients: Sequence[float], x: Value) -> Value:
-    """Return c₀ + c₁ x + c₂ x² + …"""
+    """Evaluate the polynomial c₀ + c₁ x + c₂ x² + … by Horner's scheme."""
     y = x.constant(coefficients[-1])
     for c in reversed(coefficients[:-1]):
         y = y * x + c
@@ -40,7 +40,10 @@ def _log1p_over_x() -> tuple[float, ...]:
 
 
 def log(u: Value) -> Value:
-    """Return log u of a normal u > 0: u = (1 + f) 2^e with 1 + f from √½ to √2, log u = e log 2 + log(1 + f)."""
+    """Return the logarithm of a normal float32 u > 0.
+
+    u = (1 + f) 2^e with 1 + f from √½ to √2, so that log u = e log 2 + log(1 + f).
+    """
     bits_of_root = int(np.float32(math.sqrt(0.5)).view(np.uint32))
     word = u.to(WORD, "bitcast")
     exponent = (word - bits_of_root).new(u.builder.ashr((word - bits_of_root).ir, word.constant(23).ir))

@@ -33,7 +33,7 @@ class NoiseSource:
 
     @property
     def seed(self) -> int:
-        """The seed of this sample, from the generator; it differs between ranks also where their generators do not."""
+        """Return the seed of this sample, drawn from the generator at the first use and hashed with the rank."""
         if self._seed is None:
             device = "cpu" if self._generator is None else self._generator.device
             seed = int(torch.randint(1 << 62, (), generator=self._generator, device=device))

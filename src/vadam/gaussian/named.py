@@ -78,7 +78,7 @@ def check_prior(prior_precision: object, prior_mean: object, shapes: Shapes) -> 
         check_names(field, values, shapes)
         what = field.replace("_", " ")
         for name, value in values.items():
-            number = torch.as_tensor(value)
+            number = value if isinstance(value, Tensor) else torch.as_tensor(float(value))
             if not bool(number.isfinite().all()) or (values is prior_precision and not bool((number >= 0).all())):
                 least = " and at least 0" if values is prior_precision else ""
                 raise ValueError(f"the {what} of {name!r} must be finite{least}, not {value!r}")

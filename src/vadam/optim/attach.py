@@ -161,11 +161,11 @@ class AttachedUse(CheckedOptimizer):
         def _close_sample(self, *, restore: bool = True) -> None: ...
 
     def attach(self, model: nn.Module) -> Self:
-        """From now on a training-mode forward of ``model`` samples, ``step()`` returns to the mean, an eval-mode forward sees it.
+        """Make each training-mode forward of ``model`` sample its weights; ``step()`` restores the mean, which eval mode uses.
 
-        The sample lasts from the forward to ``step()``, over several micro-batches if there are some; with ``samples`` S > 1
-        each backward pass ends one, and S forward and backward passes make a step. Saving the model saves the mean. It also gives
-        the parameters their names, in posteriors and error messages. Returns the optimizer.
+        A sample lasts from the forward to ``step()``, over several micro-batches if there are some. With ``samples`` S > 1
+        each backward pass ends one sample, and S forward and backward passes make a step. Saving the model saves the mean.
+        Posteriors and error messages then use the model's parameter names. Returns the optimizer.
         """
         if not isinstance(model, nn.Module):
             raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")

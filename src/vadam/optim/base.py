@@ -1,4 +1,4 @@
-"""What every optimizer of the family shares: drawing weights, taking gradients there, restoring the mean, updating by a rule.
+"""The base class of every optimizer: draw weights, take gradients there, restore the mean, update by a rule.
 
 An optimizer names its rule; its estimate of the curvature ĥ is one method. Everything else, the three ways of use and the promises
 that hold in each of them, is here. How a rule runs over the weights is the backend's business (``vadam.backends``).
@@ -56,7 +56,7 @@ class VariationalOptimizer(AttachedUse):
         if "prior" in declared:
             declared[prior.LEARN_EVERY.name] = prior.LEARN_EVERY.default
         given = {name: unknown.pop(name) for name in [*unknown] if name in declared}
-        checks.common(type(self).__name__, samples, antithetic, generator, nonfinite, backend, unknown)
+        checks.common(type(self).__name__, samples, antithetic, generator, nonfinite, backend, store_mean, unknown)
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
         self.backend, self.store_mean = backend, store_mean
         self._start_afresh()

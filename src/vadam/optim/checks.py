@@ -15,12 +15,15 @@ def common(
     generator: Any,
     nonfinite: Any,
     backend: Any,
+    store_mean: Any,
     unknown: dict[str, Any],
 ) -> None:
     """Refuse wrong values of the arguments that every optimizer takes, and arguments that it does not have."""
     if unknown:
         raise TypeError(_unknown(optimizer, next(iter(unknown))))
     whole("samples", samples, low=1)
+    flag("antithetic", antithetic)
+    flag("store_mean", store_mean)
     one_of("nonfinite", nonfinite, ("raise", "skip"))
     one_of("backend", backend, backends.NAMES)
     if generator is not None and not isinstance(generator, torch.Generator):
@@ -41,16 +44,21 @@ def whole(name: str, value: Any, *, low: int) -> None:
         raise ValueError(f"{name} must be a whole number of at least {low}, got {value!r}")
 
 
+def flag(name: str, value: Any) -> None:
+    """Refuse what is neither True nor False."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+
+
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
     """Refuse what is not one of the choices."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 
 
 def deterministic(group: dict[str, Any]) -> None:
     """Refuse a group that is not clearly deterministic or sampled, or deterministic without a prior."""
-    if not isinstance(group["deterministic"], bool):
-        raise ValueError(f"deterministic must be True or False, got {group['deterministic']!r}")
+    flag("deterministic", group["deterministic"])
     if group["deterministic"] and group.get("prior_precision", 1.0) == 0:
         raise ValueError("prior_precision must be above 0 in a deterministic group, got 0: give a tiny one, e.g. 1e-8")
 

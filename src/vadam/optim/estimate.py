@@ -50,7 +50,7 @@ class Estimate:
 
     @property
     def has_curvatures(self) -> bool:
-        """True if ĥ had to be computed before the end."""
+        """True if the curvatures ĥ of earlier samples were already computed."""
         return self._h is not None
 
     @property
@@ -64,7 +64,7 @@ class Estimate:
         return self._h is not None and self._before is not None
 
     def stash_grads(self, params: list[Tensor], base: Grads) -> None:
-        """Before a further sample: put the mean gradient aside, so that ``p.grad`` receives the sample's own."""
+        """Put the mean gradient aside before a further sample, so that ``p.grad`` receives that sample's gradient."""
         if self._marks is not None and self._marks.all_are_cleared():
             self.reset()  # the samples were meant for a step that was never taken
         if self.last is None:

@@ -87,7 +87,7 @@ def bound_of(groups: list[dict[str, Any]]) -> float:
 
 
 class Verdict(NamedTuple):
-    """What is known of a step before its update: refused, or accepted by a flag on the device; norms of the gradients if asked for."""
+    """The result of checking a step before its update: refused or not, a flag on the device, norms if asked for."""
 
     refused: bool
     accept: Tensor | None = None
@@ -151,7 +151,7 @@ class CheckedOptimizer(RuleOptimizer):
 
     @property
     def skipped_steps(self) -> int:
-        """The number of steps that were skipped because a gradient was not finite."""
+        """Return the number of steps that were skipped because a gradient was not finite."""
         self._settle()
         return self._skipped
 

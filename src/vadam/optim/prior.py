@@ -10,6 +10,7 @@ which is largest at λ = D / Σᵢ (σᵢ² + (μᵢ − μ₀)²).
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -131,6 +132,17 @@ def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
         T = group["temperature"]
         found["lam"] = precisions if T == 1 else list(torch._foreach_div(precisions, T))
     return found
+
+
+def at_start(rule: ModuleType, numbers: RuleArgs, group: Group, state: dict[str, Any]) -> RuleArgs:
+    """Return the arguments of ``rule.init``: an earlier posterior's precisions are the start of every weight.
+
+    Rules that keep the start as one number s₀ = (init_precision − λ)/N need the numbers: there both precisions cancel.
+    """
+    if PRECISION not in state or "s0" in rule.State._fields:
+        return numbers
+    precision = state[PRECISION] / group["temperature"]
+    return {**numbers, "lam": precision, "init_precision": precision}
 
 
 def of(group: Group, state: dict[str, Any]) -> tuple[float | Tensor, float | Tensor]:

@@ -1,4 +1,4 @@
-"""What happened to the gradients since a curvature was computed: loss scaling and clipping act on it as on the loss."""
+"""Loss scaling and clipping of gradients, applied to a curvature that was computed before them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Norms:
 
 
 def rescaled(h: Grads, before: Norms, now: Norms, degree: int) -> Grads:
-    """Return the curvatures times their factors."""
+    """Return the curvatures, scaled as their gradients were scaled since."""
     factors = scaling_factors(h, before, now, degree)
     return h if factors is None else {p: x * factors[p].to(x.dtype) for p, x in h.items()}
 

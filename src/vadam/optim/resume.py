@@ -28,6 +28,7 @@ class Resumable(Optimizer):
     _plans: list[Any]
 
     if TYPE_CHECKING:
+        rule: ModuleType
         _weights: WeightState
 
         def _check(self, group: dict[str, Any]) -> None: ...
@@ -80,11 +81,25 @@ class Resumable(Optimizer):
         return super().state_dict() | {_EXTRA: extra}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Load a checkpoint as torch does, and restore the generator: where none was given, torch's default one."""
+        """Load a checkpoint as torch does, and restore the generator: where none was given, torch's default one.
+
+        A checkpoint that is refused changes nothing.
+        """
         self._to_mean("load_state_dict()")
         self._reset_step()
+        generator = _generator(self.generator)
+        before = self.state, self.param_groups, self._skipped, generator.get_state()
+        try:
+            self._load(state_dict, generator)
+        except BaseException:
+            self.__dict__["state"], self.__dict__["param_groups"], self._skipped, random = before
+            generator.set_state(random)
+            raise
+        finally:
+            self._plans.clear()  # they hold the state that the checkpoint replaces
         self._pending = None  # of a step that the checkpoint undoes
-        self._plans.clear()  # they hold the state that the checkpoint replaces
+
+    def _load(self, state_dict: dict[str, Any], generator: torch.Generator) -> None:
         seen: dict[str, Any] = {}
 
         def look(_: Optimizer, adapted: dict[str, Any]) -> None:
@@ -98,8 +113,8 @@ class Resumable(Optimizer):
             handle.remove()
         self._keep_dtypes(seen)
         if _EXTRA in seen:
-            self._skipped = seen[_EXTRA]["skipped_steps"]
-            _generator(self.generator).set_state(seen[_EXTRA]["rng_state"].cpu())
+            self._skipped = int(seen[_EXTRA]["skipped_steps"])
+            generator.set_state(seen[_EXTRA]["rng_state"].cpu())
             for device, rng_state in seen[_EXTRA].get("device_rng_states", {}).items():
                 if torch.cuda.is_available():
                     torch.cuda.set_rng_state(rng_state.cpu(), device)
@@ -131,12 +146,15 @@ class Resumable(Optimizer):
         if len(groups) != len(self.param_groups):
             return
         for ours, theirs in zip(self.param_groups, groups, strict=True):
+            self._check_group(theirs)
             rule, _ = self._rule_and_numbers({**self.defaults, **ours, **theirs})
             wanted = set(rule.State._fields[1:])
             for index, p in zip(theirs["params"], ours["params"], strict=False):
                 saved = state_dict["state"].get(index, {})
                 learned = set(saved) - {*prior.FIELDS}
                 for name, value in saved.items():
+                    if name in wanted:
+                        _check_value(name, value, is_scalar=name in scalar_fields(rule))
                     of_weights = isinstance(value, torch.Tensor) and value.dim() and scope(rule) == "weight"
                     if of_weights and value.shape != p.shape:
                         raise ValueError(
@@ -147,6 +165,16 @@ class Resumable(Optimizer):
                     raise ValueError(
                         f"this checkpoint is not of a {type(self).__name__}: its state has {sorted(learned)}, not {sorted(wanted)}"
                     )
+
+    def _check_group(self, group: dict[str, Any]) -> None:
+        """Refuse a group of a checkpoint that lacks an argument or has a wrong one."""
+        declared = {argument.name: argument for argument in self.rule.ARGUMENTS}
+        if missing := sorted({*declared, "deterministic"} - set(group)):
+            raise ValueError(f"this checkpoint is damaged: its parameter group has no {missing[0]!r}")
+        checks.deterministic(group)
+        for name, argument in declared.items():  # each alone: a learned prior may have passed the start
+            if name != "prior" or not isinstance(group[name], str):
+                argument.check(group[name])
 
     def _is_checkpoint_probe(self, grads: dict[torch.Tensor, torch.Tensor]) -> bool:
         """Make the state if torch.distributed.checkpoint asks for it: by a first step with lr = 0 and zero gradients."""
@@ -190,6 +218,13 @@ class Resumable(Optimizer):
         if generator is not None:
             self.generator = torch.Generator(generator[0])
             self.generator.set_state(generator[1])
+
+
+def _check_value(name: str, value: Any, *, is_scalar: bool) -> None:
+    """Refuse a value of a checkpoint that is neither the number nor the tensor that its field holds."""
+    is_tensor = isinstance(value, torch.Tensor) and value.is_floating_point()
+    if not (is_tensor or (is_scalar and isinstance(value, (int, float)))):
+        raise ValueError(f"this checkpoint is damaged: {name!r} of its state is {value!r}")
 
 
 def _generator(generator: torch.Generator | None) -> torch.Generator:

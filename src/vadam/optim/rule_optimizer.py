@@ -114,7 +114,8 @@ class RuleOptimizer(Resumable):
         for i in {i for i, state in enumerate(states) for name in fields if name not in state}:
             with torch.inference_mode(False):  # the state outlives a posterior asked for in inference mode
                 mu = params[i].detach().to(storage_dtype(params[i])).clone()
-                fresh = call(rule.init, mu, rule_args=self._rule_and_numbers(group)[1])
+                numbers = self._rule_and_numbers(group)[1]
+                fresh = call(rule.init, mu, rule_args=prior.at_start(rule, numbers, group, states[i]))
             for name in fields:
                 states[i].setdefault(name, getattr(fresh, name))
         return states

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Owner(Enum):
-    """Who opened the sample that the parameters hold."""
+    """The way of use that opened a sample."""
 
     CLOSURE = "step(closure)"
     CONTEXT = "sampled_params()"
@@ -25,7 +25,7 @@ class Owner(Enum):
 
 
 class Draw(Protocol):
-    """What a backend knows of a sample."""
+    """A backend's part of a sample: it perturbs the weights, restores the mean and replays the noise."""
 
     buckets: list[Bucket]
 
@@ -52,9 +52,9 @@ class Sample:
 
 
 class WeightState:
-    """What the parameters hold: the mean, a sample and who opened it, or the mean while a sample is put aside.
+    """The state of the parameters: they hold the mean, or a sample and its owner, or the mean while a sample is paused.
 
-    It does not know the optimizer: if that is dropped in the middle of a step, ``release`` gives the model its mean back.
+    There is no reference to the optimizer: if it is dropped in the middle of a step, ``release`` restores the mean.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What an optimizer has learned, by name."""
+"""Posteriors, priors and names of the parameters that an optimizer trains."""
 
 from __future__ import annotations
 

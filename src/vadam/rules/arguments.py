@@ -50,7 +50,7 @@ def contains(interval: str, value: Any) -> bool:
     """Return True if the value is a number inside an interval such as "[0, 1)" or "(0, inf]"."""
     try:
         x = math.nan if isinstance(value, str | bool) else float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     low, high = (float(end) for end in interval[1:-1].split(","))
     above = x >= low if interval[0] == "[" else x > low

@@ -555,7 +555,7 @@ def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, 
     x, y = data
     engine, visits = PerExampleSquares(model), []
     monkeypatch.setattr(
-        engine, "_take_squares", lambda p, task, take=engine._take_squares: (visits.append(p), take(p, task))
+        engine, "take_squares", lambda p, task, take=engine.take_squares: (visits.append(p), take(p, task))
     )
     for expected_visits in (4, 2, 2):
         model.zero_grad()

@@ -249,12 +249,12 @@ class PerExampleSquares:
         one = self._followed[number]
         task = torch._C._current_graph_task_id()
         if one.done_in != task:
-            self._take_squares(one, task)
+            self.take_squares(one, task)
         one.done_in, one.grad_version = -1, -1 if p.grad is None else p.grad._version
 
     # What the hooks do.
 
-    def _take_squares(self, one: FollowedParam, task: int) -> None:
+    def take_squares(self, one: FollowedParam, task: int) -> None:
         """Compute the squares of a parameter and of its siblings."""
         calls, one.calls = [call for call in one.calls if call.task == task], {}
         if not calls:

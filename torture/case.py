@@ -1,0 +1,83 @@
+"""A kind of torture has parts, a part has cases. A case is repeatable: its seed, part and number fix all its random choices."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: what its random choices follow from, and an empty folder of its own."""
+
+    kind: str
+    part: str
+    number: int
+    seed: int
+    folder: Path
+
+    @cached_property
+    def random(self) -> random.Random:
+        return random.Random(f"{self.seed}/{self.kind}/{self.part}/{self.number}")
+
+
+@dataclass
+class Outcome:
+    """What cases have found: counts are added up, the largest of each figure is kept, a note is kept once."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    worst: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    def add(self, name: str, more: int = 1) -> None:
+        self.counts[name] = self.counts.get(name, 0) + more
+
+    def figure(self, name: str, value: float) -> None:
+        self.worst[name] = max(value, self.worst.get(name, value))
+
+    def merge(self, other: Outcome) -> None:
+        for name, more in other.counts.items():
+            self.add(name, more)
+        for name, value in other.worst.items():
+            self.figure(name, value)
+        self.notes += [note for note in other.notes if note not in self.notes]
+
+
+class Failed(AssertionError):
+    """Raised by a case when a promise does not hold."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A function that runs one case and raises if a promise does not hold.
+
+    ``share`` is its part of the kind's count, ``cases_per_process`` how many cases a new process runs, ``seconds`` how long one
+    case may take before it counts as hung.
+    """
+
+    run: Callable[[Case], Outcome]
+    share: float = 1.0
+    cases_per_process: int = 1
+    seconds: float = 120.0
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of torture: what is promised, what is counted, and the count of ``make torture``."""
+
+    name: str
+    promise: str
+    unit: str
+    count: int
+    parts: dict[str, Part]
+    warm: Callable[[], object] = lambda: None  # imports, once, in the process that all others are forked from
+    grows: bool = True  # False if a longer run has nothing to add
+
+    def targets(self, count: int, only: Iterable[str] = ()) -> dict[str, int]:
+        """Return how many units each part is to reach."""
+        chosen = {name: part for name, part in self.parts.items() if not only or name in only}
+        whole = sum(part.share for part in chosen.values())
+        return {name: max(1, -int(-count * part.share // whole)) for name, part in chosen.items()}
