@@ -9,6 +9,8 @@ from benchmarks.step import BARS
 FAST = "Vadam"
 VECTORS = {"Vadam": 2, "Vprop": 1, "VadaGrad": 1}
 RESULTS, PAGE = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "performance.md"
+README = Path(__file__).parents[1] / "README.md"
+SHOWN = {"mlp": "MLP 784-400-400-10", "cnn": "CNN", "transformer": "transformer", "lstm": "LSTM"}
 
 HEAD = """# Performance
 
@@ -140,6 +142,21 @@ def memory_table(record: dict[str, Any]) -> str:
     return text + measured("memory", record)
 
 
+def evon_table(record: dict[str, Any]) -> str:
+    results = record["results"]
+    text = (
+        "\n## EVON\n\nA training step as a multiple of one with fused Adam, updates of the basis included, and the state in vectors per "
+        "weight. SOAP (`benchmarks/soap.py`, from the equations of its paper) has the same matrices and the same updates, every ten "
+        "steps; *without updates* never updates the basis.\n"
+    )
+    text += head("", *(f"{name}, {what}" for name in results for what in ("×", "vectors")))
+    for method in next(iter(results.values())):
+        text += row(
+            method, *(f"{rows[method][what]:.2f}" for rows in results.values() for what in ("ratio", "vectors"))
+        )
+    return text + measured("evon", record)
+
+
 def perexample_table(record: dict[str, Any]) -> str:
     text = "\n## Per-example squares\n\nA backward pass that also gives mean (∇fᵢ)², as a multiple of a plain one; VOGN against Adam.\n"
     results = record["results"]
@@ -213,6 +230,7 @@ def estimators_table(record: dict[str, Any]) -> str:
 TABLES = {
     "step": step_tables,
     "memory": memory_table,
+    "evon": evon_table,
     "perexample": perexample_table,
     "ensemble": ensemble_table,
     "table1_cost": table1_table,
@@ -228,6 +246,20 @@ def page() -> str:
     return HEAD + bars(records) + "".join(TABLES[name](record) for name, record in records.items())
 
 
+def readme() -> str:
+    """Return the README with its table of prices."""
+    record = json.loads((RESULTS / "step.json").read_text())
+    found = {name: record["results"]["networks"][name] for name in SHOWN}
+    table = head("a training step, × fused Adam", *SHOWN.values())
+    for optimizer in ("Vadam", "VOGN", "IVON", "ivon-opt"):
+        table += row(optimizer, *(f"{rows[optimizer]['ratio']:.2f}" for rows in found.values()))
+    threads = f"{record['threads']} threads, default arguments"
+    note = f"\n`python -m benchmarks.step` at {record['commit']}: {record['machine']['cpu']}, {threads}.\n"
+    before, _, rest = README.read_text().partition("<!-- price -->")
+    return f"{before}<!-- price -->{table}{note}<!-- end price -->{rest.partition('<!-- end price -->')[2]}"
+
+
 if __name__ == "__main__":
     PAGE.write_text(page())
-    print(f"wrote {PAGE.name}")
+    README.write_text(readme())
+    print(f"wrote {PAGE.name} and the table of prices in {README.name}")

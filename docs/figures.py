@@ -10,7 +10,8 @@ import torch
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 
 import vadam
-from vadam.plotting import INK, panels, style, svg
+from vadam import plot
+from vadam.plot.theme import INK, panels, png, style, svg
 
 DOCS = Path(__file__).parent
 RED, BLUE, GREEN = "#e0533d", "#3b82c4", "#1a9850"
@@ -63,7 +64,32 @@ def classification() -> Any:
     return figure
 
 
+def calibration() -> Any:
+    """Draw the reliability of the README's example, by Vadam and by Adam."""
+    blocks = re.findall(r"^```python\n(.*?)^```", (DOCS.parent / "README.md").read_text(), re.MULTILINE | re.DOTALL)
+    code = next(block for block in blocks if "right = " in block)
+    figure, (axes,) = panels(1, width=4.6, height=3.2)
+    for name, program, colour in (("Adam", by_adam(code), BLUE), ("Vadam", code, RED)):
+        space: dict[str, Any] = {}
+        with tempfile.TemporaryDirectory() as folder, chdir(folder):
+            exec(program, space)
+        plot.reliability(space["pred"], space["y"][200:], ax=axes, label=name, color=colour)
+    axes.set(xlim=(0.5, 1), ylim=(0.4, 1))
+    axes.lines[0].set_linestyle("--")
+    return figure
+
+
+def by_adam(code: str) -> str:
+    """Return the README's example with Adam, and its weights as a posterior without spread."""
+    code = re.sub(r"opt = vadam\.Vadam\(.*\)\n", "opt = torch.optim.Adam(model.parameters(), lr=0.01)\n", code)
+    code = re.sub(r"opt\.attach.*\n", "", code)
+    point = "{name: p.detach() for name, p in model.named_parameters()}"
+    return re.sub(r"opt\.posterior\(model\)", f"vadam.MeanFieldGaussian({{}}, {{}}, point={point})", code)
+
+
 if __name__ == "__main__":
+    with style():
+        (DOCS / "_static" / "calibration.png").write_bytes(png(calibration(), dpi=130))
     for draw in (regression, classification):
         with style():
             figure = draw()
