@@ -9,6 +9,7 @@ import torch
 
 from vadam.baselines import LastLayerLaplace
 from vadam.likelihoods import Categorical
+from vadam.prediction import Classes
 from vadam_paper.experiments import find
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
@@ -16,12 +17,14 @@ from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.memory import PeakMemory
 from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
-from vadam_paper.experiments.results import read_run
+from vadam_paper.experiments.results import Recorded, read_run
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.vision import methods, task
 from vadam_paper.experiments.vision.config import METHODS, Config, preset
-from vadam_paper.experiments.vision.fitted import Fitted, Pool, laplace_posteriors
+from vadam_paper.experiments.vision.fitted import Fitted, Pool, laplace_posteriors, pooled
+from vadam_paper.experiments.vision.records import jackknife
 from vadam_paper.experiments.vision.run import cells
+from vadam_paper.experiments.vision.scores import _by_members
 from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.swag import RANK, SWAG
 from vadam_paper.experiments.vision.train import Plan, Training, trained
@@ -148,6 +151,39 @@ def test_a_pool_takes_its_members_in_turn() -> None:
     members = [Fitted(torch.nn.Linear(1, 1), None) for _ in range(3)]
     drawn = Pool(members).sample(7)["bias"]
     assert [float(b) for b in drawn] == [members[k % 3].model.bias.item() for k in range(7)]
+
+
+def test_pools_draw_each_network_once_and_each_posterior_as_often_as_asked() -> None:
+    points = [Fitted(torch.nn.Linear(1, 1), None) for _ in range(3)]
+    posteriors = [point._replace(posterior=Pool([point])) for point in points]
+    assert pooled(points, 4).samples == 3
+    assert pooled(posteriors, 4).samples == 12
+
+
+def test_members_are_left_out_one_by_one() -> None:
+    """Three members with two draws each: losses of subsets by numpy, from the averages of their probabilities."""
+    probs = np.array([[0.9, 0.1], [0.5, 0.5], [0.2, 0.8], [0.8, 0.2], [0.6, 0.4], [0.3, 0.7]])
+    found = _by_members(Classes(torch.tensor(probs).log()[:, None], Categorical()), torch.tensor([0]), 3)
+    member = np.arange(6) % 3
+    first = [-np.log(probs[member <= k, 0].mean()) for k in range(3)]
+    without = [-np.log(probs[member != k, 0].mean()) for k in range(3)]
+    assert found["first_members"] == pytest.approx(first)
+    assert found["without_member"] == pytest.approx(without)
+
+
+def test_the_jackknife_of_a_mean_has_its_values() -> None:
+    """For a loss that is a mean over members, the pseudo-values are the members' own values."""
+    values = {"mixture": [1.0, 2.0, 6.0], "deep-ensemble": [0.5, 2.5, 3.0]}
+    tests = {
+        f"test.mnist.{pool}.0": {
+            "nll": np.mean(each),
+            "without_member": [np.mean(np.delete(each, k)) for k in range(3)],
+        }
+        for pool, each in values.items()
+    }
+    recorded = Recorded("paper", "text", {"config": {"seeds": 3}}, tests)
+    gaps = np.subtract(values["mixture"], values["deep-ensemble"])
+    assert jackknife(recorded, "mnist", "mixture", "deep-ensemble") == pytest.approx(gaps)
 
 
 @pytest.mark.parametrize("method", TRAINED)

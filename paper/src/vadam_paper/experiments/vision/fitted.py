@@ -19,12 +19,15 @@ BATCH = 500
 
 
 class Fitted(NamedTuple):
-    """A network, its posterior (None for a single network), and the temperature that divides its logits."""
+    """A network, its posterior (None for a single network), and the temperature that divides its logits.
+
+    ``samples`` is the number of draws of a prediction where it is not that of the run.
+    """
 
     model: nn.Module
     posterior: Any | None
     temperature: float = 1.0
-    members: int = 1
+    samples: int | None = None
 
     @property
     def is_point(self) -> bool:
@@ -78,9 +81,10 @@ def _weights(member: Fitted, n: int, noise: torch.Generator | None) -> dict[str,
     return {name: p.detach().expand(n, *p.shape) for name, p in member.model.named_parameters()}
 
 
-def pooled(members: Sequence[Fitted]) -> Fitted:
-    """Return the ensemble of networks, or the mixture of posteriors."""
-    return Fitted(members[0].model, Pool(members), members=len(members))
+def pooled(members: Sequence[Fitted], samples: int) -> Fitted:
+    """Return the ensemble of networks, or the mixture of posteriors with that many draws of each."""
+    each = 1 if all(member.is_point for member in members) else samples
+    return Fitted(members[0].model, Pool(members), samples=each * len(members))
 
 
 def laplace_posteriors(model: nn.Module, task: Task, priors: Sequence[float]) -> list[FullGaussian]:

@@ -9,12 +9,12 @@ from torch import nn
 from vadam import optim
 from vadam_paper.experiments import halton
 from vadam_paper.experiments.halton import Range
-from vadam_paper.experiments.vision.config import FIRST, Config
+from vadam_paper.experiments.vision.config import FIRST, POOLS, Config
 
 Settings = dict[str, float]
 
 RATE: Range = (3e-4, 1e-2)
-DECAY: Range = (1e-3, 1.0)
+DECAY: Range = (1e-3, 3.0)
 PRIOR: Range = (1.0, 100.0)
 WEIGHT: Range = (1.0, 30.0)
 SGD_RATE: Range = (0.01, 0.3)
@@ -23,7 +23,6 @@ SPACES: dict[str, dict[str, Range]] = {
     "adamw": {"lr": RATE, "weight_decay": DECAY},
     "vadam": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
     "vadam-paper": {"lr": RATE, "prior_precision": PRIOR},
-    "vadam-ggn": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
     "ivon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
     "evon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
     "vogn": {"lr": (3e-4, 3e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
@@ -36,8 +35,8 @@ SPACES: dict[str, dict[str, Range]] = {
 
 SETTINGS_FROM = {"adamw-scaled": "adamw", "laplace": "adamw", "deep-ensemble": "adamw", "ivon-opt": "ivon"}
 """Methods that take the trained networks or the settings of another one."""
-VARIATIONAL = ("vadam", "ivon", "vadam-ggn", "evon", "vogn", "vadam-paper")
-"""Methods among which the mixture takes the best, by its validation loss."""
+MIXED = ("vadam", "ivon")
+"""Methods at about AdamW's price, among which the mixture takes the best, by its validation loss."""
 OF_THE_LIBRARY = {"evon": "EVON"}
 """Methods that run only with a version of vadam that has their optimizer."""
 
@@ -58,11 +57,14 @@ def tuned(methods: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(m for m in available(methods) if m in SPACES and m != "laplace")
 
 
-def order(methods: tuple[str, ...]) -> list[tuple[str, ...]]:
-    """Return the methods in two groups: those that run first, and the others."""
+def order(methods: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Return the methods in three groups: those that run first, those that take their networks together, the others."""
     found = available(methods)
-    groups = [tuple(m for m in found if (m in FIRST) is first) for first in (True, False)]
-    return [group for group in groups if group]
+    return (
+        tuple(m for m in FIRST if m in found),
+        tuple(m for m in POOLS if m in found),
+        tuple(m for m in found if m not in (*FIRST, *POOLS)),
+    )
 
 
 def settings(method: str, trial: int) -> Settings:
@@ -104,10 +106,6 @@ def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
     return optim.Vadam(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START), **more)
 
 
-def _vadam_ggn(given: Setup) -> torch.optim.Optimizer:
-    return optim.VadamGGN(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
-
-
 def _vogn(given: Setup) -> torch.optim.Optimizer:
     how: dict[str, Any] = {"beta": 0.998, "momentum": 0.9, "damping": 1e-3}
     return optim.VOGN(given.model.parameters(), given.settings["lr"], **how, **given.of_data(START))
@@ -132,7 +130,6 @@ MAKE: dict[str, Callable[[Setup], torch.optim.Optimizer]] = {
     "swag": _sgd,
     "vadam": _vadam,
     "vadam-paper": _vadam_of,
-    "vadam-ggn": _vadam_ggn,
     "vogn": _vogn,
     "ivon": _ivon,
     "evon": _evon,

@@ -6,7 +6,16 @@ import numpy as np
 
 from vadam.plot.theme import INK, panels, style
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.vision.records import FOREIGN, NAMES, SETS, methods, seeds
+from vadam_paper.experiments.vision.records import (
+    FOREIGN,
+    NAMES,
+    SETS,
+    draws_curves,
+    epoch_curves,
+    member_curves,
+    methods,
+    seeds,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,7 +27,6 @@ COLOURS = {
     "sgd": "#b8bfc6",
     "vadam": "#e0533d",
     "vadam-paper": "#f2a093",
-    "vadam-ggn": "#a8321f",
     "vogn": "#3b82c4",
     "ivon": "#8e6bbf",
     "evon": "#5b3f8c",
@@ -35,7 +43,8 @@ CAPTIONS = {
     "risk": "Error of the images that are answered when those with the largest entropy are not, first seed. Lower is better.",
     "foreign": "Entropy of the predictions for test images (grey) and for OOD images (coloured), first seed, in nats.",
     "shift": "NLL of turned and of noisy test images, means over seeds.",
-    "draws": "NLL of test images against the number of draws of the weights, first seed; dashed: AdamW.",
+    "more": "NLL of test images of Fashion-MNIST against the number of draws of the weights (first seed, first test images), of "
+    "networks or posteriors that are averaged, and of training epochs (first seed).",
 }
 OF_FOREIGN = ("adamw", "vadam", "ivon", "mc-dropout", "deep-ensemble")
 
@@ -48,7 +57,7 @@ def figures(results: Results) -> "dict[str, Figure]":
             "risk": _by_set(run, _risk, "share of images answered", "error, %"),
             "foreign": _foreign(run),
             "shift": _shift(run),
-            "draws": _by_set(run, _draws, "draws", "NLL"),
+            "more": _more(run),
         }
 
 
@@ -85,14 +94,19 @@ def _risk(axes: "Axes", run: Recorded, name: str, method: str) -> None:
     axes.plot(share, 100 * np.asarray(risk), color=COLOURS[method], label=NAMES[method], linewidth=1.2)
 
 
-def _draws(axes: "Axes", run: Recorded, name: str, method: str) -> None:
-    result = seeds(run, name, method)[0]
-    if "draws" in result:
-        counts = [int(count) for count in result["draws"]]
-        axes.plot(counts, list(result["draws"].values()), ".-", color=COLOURS[method], label=NAMES[method], linewidth=1)
-        axes.set_xscale("log", base=2)
-    elif method == "adamw":
-        axes.axhline(result["nll"], color=COLOURS[method], linestyle="--", linewidth=1)
+def _more(run: Recorded) -> "Figure":
+    """Plot what more draws, more members and more epochs buy."""
+    figure, axes = panels(3, width=3.0, height=2.8)
+    curves = (draws_curves(run), member_curves(run, "fashion"), epoch_curves(run))
+    for panel, found, label in zip(axes, curves, ("draws", "members", "epochs"), strict=True):
+        for method, curve in found.items():
+            panel.plot(list(curve), list(curve.values()), ".-", color=COLOURS[method], label=NAMES[method], linewidth=1)
+        panel.set(xlabel=label)
+        panel.grid()
+        _legend(panel)
+    axes[0].set_xscale("log", base=2)
+    axes[0].set_ylabel("NLL")
+    return figure
 
 
 def _foreign(run: Recorded) -> "Figure":

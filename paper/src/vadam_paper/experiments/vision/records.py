@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from vadam_paper.experiments.results import Recorded
+from vadam_paper.experiments.vision.config import POOLS
 
 NAMES = {
     "adamw": "AdamW",
@@ -13,7 +14,6 @@ NAMES = {
     "sgd": "SGD",
     "vadam": "Vadam (Theorem 1)",
     "vadam-paper": "Vadam (paper)",
-    "vadam-ggn": "VadamGGN",
     "vogn": "VOGN",
     "ivon": "IVON",
     "evon": "EVON",
@@ -31,9 +31,8 @@ PUBLIC = {
     "mnist": {"deterministic": (0.037, 99.1), "VI": (0.048, 98.5), "refined VI": (0.034, 99.0), "ensemble of 10": (0.016, 99.4)},
 }  # fmt: skip
 """Negative log-likelihood and accuracy of LeNet-5 in google/uncertainty-baselines, baselines/mnist."""
-POOLS = ("deep-ensemble", "mixture")
-ONE_NETWORK = ("vadam", "vadam-ggn", "ivon", "evon", "vogn", "vadam-paper")
-"""Variational methods that train one network."""
+ONE_NETWORK = ("vadam", "ivon")
+"""Variational methods that train one network at about AdamW's price."""
 
 
 def seeds(run: Recorded, name: str, method: str) -> list[dict[str, Any]]:
@@ -90,3 +89,40 @@ def best_variational(run: Recorded, name: str) -> str | None:
     }
     finite = {method: loss for method, loss in found.items() if loss is not None}
     return min(finite, key=lambda method: finite[method]) if finite else None
+
+
+def draws_curves(run: Recorded) -> dict[str, dict[int, float]]:
+    """Return the loss by number of draws, for each studied method."""
+    found = {method: run[f"draws.{method}"]["nll"] for method in NAMES if f"draws.{method}" in run}
+    return {method: {int(count): loss for count, loss in curve.items()} for method, curve in found.items()}
+
+
+def member_curves(run: Recorded, name: str) -> dict[str, dict[int, float]]:
+    """Return the loss by number of members, for each pool."""
+    found = {method: seeds(run, name, method) for method in POOLS}
+    return {method: dict(enumerate(tests[0]["first_members"], 1)) for method, tests in found.items() if tests}
+
+
+def epoch_curves(run: Recorded) -> dict[str, dict[int, float]]:
+    """Return the loss by number of training epochs on Fashion-MNIST, for methods with more than one number."""
+    return {method: {n: float(test["nll"]) for n, test in tests.items()} for method, tests in lengths(run).items()}
+
+
+def lengths(run: Recorded) -> dict[str, dict[int, dict[str, Any]]]:
+    """Return the first seed's tests on Fashion-MNIST by number of training epochs, for methods with a longer one."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for method in NAMES:
+        longer = {n: run[f"long.{method}.{n}"] for n in run.config["long"] if f"long.{method}.{n}" in run}
+        if longer and seeds(run, "fashion", method):
+            found[method] = dict(sorted({run.config["epochs"]: seeds(run, "fashion", method)[0], **longer}.items()))
+    return found
+
+
+def jackknife(run: Recorded, name: str, method: str, other: str) -> np.ndarray:
+    """Return the jackknife's pseudo-values of the difference in loss of two pools, one for each left-out member."""
+    pair = [seeds(run, name, pool) for pool in (method, other)]
+    if not all(pair):
+        return np.zeros(0)
+    whole = pair[0][0]["nll"] - pair[1][0]["nll"]
+    without = np.subtract(pair[0][0]["without_member"], pair[1][0]["without_member"])
+    return len(without) * whole - (len(without) - 1) * without

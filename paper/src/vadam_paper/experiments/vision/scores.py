@@ -10,7 +10,7 @@ from vadam.prediction import Classes
 from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.vision.config import Config
-from vadam_paper.experiments.vision.fitted import Drawn, Fitted
+from vadam_paper.experiments.vision.fitted import Drawn, Fitted, Pool
 from vadam_paper.experiments.vision.shifts import noisy, rotated
 from vadam_paper.experiments.vision.task import Part, Task
 
@@ -30,10 +30,11 @@ def nll(prediction: Classes, y: Tensor) -> float:
 
 def test_scores(config: Config, fitted: Fitted, task: Task, noise: torch.Generator) -> dict[str, Any]:
     """Return all scores on the test images and on OOD and shifted ones, with the same draws of the weights."""
-    drawn = fitted.drawn(config.samples, noise)
+    drawn = fitted.drawn(fitted.samples or config.samples, noise)
     home = drawn.predict(task.scale(task.test.X))
     return {
         **_scores(home, task.test.y),
+        **(_by_members(home, task.test.y, config.members) if isinstance(fitted.posterior, Pool) else {}),
         "foreign": {name: _foreign(home, drawn.predict(task.scale(X)), fitted) for name, X in task.foreign.items()},
         **_shifted(config, drawn, task),
         "reliability": _reliability(home, task.test.y),
@@ -75,11 +76,25 @@ def _brief(drawn: Drawn, task: Task, X: Tensor, y: Tensor) -> dict[str, float]:
     return {name: value for name, value in _scores(prediction, y).items() if name in ("nll", "accuracy", "ece")}
 
 
+def _by_members(prediction: Classes, y: Tensor, members: int) -> dict[str, list[float]]:
+    """Return the loss of the first 1, 2, … members of a pool, and the loss without each member in turn."""
+    member = torch.arange(len(prediction.samples)) % members
+
+    def loss(kept: Tensor) -> float:
+        return nll(Classes(prediction.samples[kept], prediction.likelihood), y)
+
+    return {
+        "first_members": [loss(member <= k) for k in range(members)],
+        "without_member": [loss(member != k) for k in range(members)],
+    }
+
+
 def draws_curve(config: Config, fitted: Fitted, task: Task, noise: torch.Generator) -> dict[str, float]:
     """Return the test loss with 1, 2, 4, … draws: the first of the same ones."""
-    samples = fitted.drawn(config.most_draws, noise).predict(task.scale(task.test.X))
+    n = config.draws_images
+    samples = fitted.drawn(config.most_draws, noise).predict(task.scale(task.test.X[:n]))
     counts = [1 << k for k in range(config.most_draws.bit_length())]
-    return {str(n): nll(Classes(samples.samples[:n], samples.likelihood), task.test.y) for n in counts}
+    return {str(k): nll(Classes(samples.samples[:k], samples.likelihood), task.test.y[:n]) for k in counts}
 
 
 def _reliability(prediction: Classes, y: Tensor) -> dict[str, list[float]]:

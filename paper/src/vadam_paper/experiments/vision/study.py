@@ -9,7 +9,7 @@ from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.vision import methods
-from vadam_paper.experiments.vision.config import Config
+from vadam_paper.experiments.vision.config import POOLS, Config
 from vadam_paper.experiments.vision.fitted import Fitted, laplace_posteriors, pooled
 from vadam_paper.experiments.vision.run import TUNED_ON
 from vadam_paper.experiments.vision.scores import draws_curve, test_scores, validation_nll
@@ -53,10 +53,12 @@ class Study:
         task = self._task(name)
         fitted, facts = self._fitted(name, method, seed)
         scores = test_scores(self.config, fitted, task, self._noise(name, seed))
-        found = {**facts, **scores, "weights": num_weights(fitted.model)}
-        if seed == 0 and not fitted.is_point:
-            found["draws"] = draws_curve(self.config, fitted, task, self._noise(name, seed))
-        return found
+        return {**facts, **scores, "weights": num_weights(fitted.model)}
+
+    def draws(self, method: str) -> dict[str, Any]:
+        """Score the first seed's network with 1, 2, 4, … draws."""
+        fitted, _ = self._fitted(TUNED_ON, method, 0)
+        return {"nll": draws_curve(self.config, fitted, self._task(TUNED_ON), self._noise(TUNED_ON, 0))}
 
     def longer(self, method: str, epochs: int) -> dict[str, Any]:
         """Train the chosen setting for another number of epochs, and score it."""
@@ -69,16 +71,16 @@ class Study:
 
     def _fitted(self, name: str, method: str, seed: int) -> tuple[Fitted, dict[str, Any]]:
         """Return the model of a method, and what is recorded of its making."""
-        if method in ("deep-ensemble", "mixture"):
-            of = "adamw" if method == "deep-ensemble" else self._mixed(name, seed)
-            each = [self._network(name, of, self.config.members * seed + k) for k in range(self.config.members)]
+        if method in POOLS:
+            of = "adamw" if method == "deep-ensemble" else self._mixed()
+            each = [self._network(name, of, member) for member in range(self.config.members)]
             members = [Fitted(training.model, training.posterior()) for training in each]
             costs = [training.cost for training in each]
             cost = {
                 "cpu_seconds": sum(cost["cpu_seconds"] for cost in costs),
                 "megabytes": max(cost["megabytes"] for cost in costs),
             }
-            return pooled(members), {"of": of, "settings": each[0].plan.settings, **cost}
+            return pooled(members, self.config.member_samples), {"of": of, "settings": each[0].plan.settings, **cost}
         training = self._network(name, methods.SETTINGS_FROM.get(method, method), seed, method)
         fitted, facts = Fitted(training.model, training.posterior()), dict(training.cost)
         if method == "adamw-scaled":
@@ -118,11 +120,9 @@ class Study:
     def _chosen(self, method: str) -> int:
         return self._ranked(method, len(self.config.rungs) - 1)[0]
 
-    def _mixed(self, name: str, seed: int) -> str:
-        """Return the method of a mixture: the first one takes the best on validation images, the others the same."""
-        if (name, seed) != (TUNED_ON, 0):
-            return str(self.context.result_of(f"test.{TUNED_ON}.mixture.0")["of"])
-        found = [method for method in methods.VARIATIONAL if method in methods.tuned(self.config.methods)]
+    def _mixed(self) -> str:
+        """Return the method of a mixture, the best one on validation images."""
+        found = [method for method in methods.MIXED if method in self.config.methods]
         if not found:
             raise ExperimentError("A mixture needs a variational method among the methods.")
         last = len(self.config.rungs) - 1

@@ -13,6 +13,9 @@ from vadam_paper.experiments.vision.records import (
     NAMES,
     PUBLIC,
     SETS,
+    draws_curves,
+    lengths,
+    member_curves,
     methods,
     paired,
     seeds,
@@ -44,6 +47,7 @@ def more_tables(results: Results) -> list[Table]:
         *(_against_adamw(run, name) for name in SETS),
         _tuning(run),
         _draws(run),
+        _members(run),
         _long(run),
     ]
     return [table for table in found if table.rows]
@@ -64,7 +68,7 @@ def _scores(run: Recorded | None, name: str) -> Table:
     )
     rows = [] if run is None else [_row(run, name, method) for method in methods(run, name)]
     caption = (
-        f"{SETS[name]}, 10,000 test images: means over seeds ± standard deviation. AUROC and FPR95 say how well the entropy tells foreign "
+        f"{SETS[name]}, test images: means over seeds ± standard deviation. AUROC and FPR95 say how well the entropy detects OOD "
         "images; the next column is the mean over both sets by mutual information. Training is processor time, memory the growth of "
         "the resident memory in an epoch. Settings were chosen on Fashion-MNIST for both sets."
     )
@@ -155,38 +159,32 @@ def _tuning(run: Recorded) -> Table:
 
 
 def _draws(run: Recorded) -> Table:
-    found = [
-        (name, method, result["draws"])
-        for name in SETS
-        for method in methods(run, name)
-        for result in seeds(run, name, method)[:1]
-        if "draws" in result
-    ]
-    counts = list(found[0][2]) if found else []
+    found = draws_curves(run)
+    counts = sorted({count for curve in found.values() for count in curve})
+    rows = [(NAMES[method], *(f"{curve[count]:.4f}" for count in counts)) for method, curve in found.items()]
+    caption = f"Fashion-MNIST, NLL against the number of draws of the weights: first seed, {run.config['draws_images']:,} test images."
+    return Table(caption, ("Draws", *map(str, counts)), rows)
+
+
+def _members(run: Recorded) -> Table:
     rows = [
-        (f"{SETS[name]}, {NAMES[method]}", *(f"{draws[count]:.4f}" for count in counts))
-        for name, method, draws in found
+        (f"{SETS[name]}, {NAMES[method]}", *(f"{loss:.4f}" for loss in curve.values()))
+        for name in SETS
+        for method, curve in member_curves(run, name).items()
     ]
-    return Table("NLL against the number of draws of the weights, first seed.", ("Draws", *counts), rows)
+    caption = (
+        "NLL against the number of networks or posteriors that are averaged, those of the first seeds. A mixture draws "
+        f"{run.config['member_samples']} times from each posterior."
+    )
+    return Table(caption, ("Members", *(str(n) for n in range(1, run.config["members"] + 1))), rows)
 
 
 def _long(run: Recorded) -> Table:
-    rows = []
-    for method in NAMES:
-        lengths = sorted({int(key.rsplit(".", 1)[1]) for key in run.cells if key.startswith(f"long.{method}.")})
-        tests = [(epochs, run[f"long.{method}.{epochs}"]) for epochs in lengths]
-        if lengths and seeds(run, "fashion", method):
-            tests = sorted([*tests, (run.config["epochs"], seeds(run, "fashion", method)[0])], key=lambda pair: pair[0])
-        rows += [
-            (
-                NAMES[method],
-                str(epochs),
-                f"{result['nll']:.4f}",
-                f"{100 * result['ece']:.2f}",
-                f"{value(result, 'auroc'):.3f}",
-            )
-            for epochs, result in tests
-        ]
+    rows = [
+        (NAMES[method], str(epochs), f"{test['nll']:.4f}", f"{100 * test['ece']:.2f}", f"{value(test, 'auroc'):.3f}")
+        for method, tests in lengths(run).items()
+        for epochs, test in tests.items()
+    ]
     caption = "Training time on Fashion-MNIST, first seed: the settings chosen for the whole training, with other numbers of epochs."
     return Table(caption, ("Method", "Epochs", "NLL", "ECE, %", "AUROC"), rows)
 
@@ -206,6 +204,7 @@ def notes(results: Results) -> list[str]:
         f"{done} of {whole} cells are done. Goes on with: vadam run vision --preset {run.preset} --out FOLDER.",
         f"The budget of every method: {config['epochs']} epochs of {config['train_images']:,} images in minibatches of "
         f"{config['batch_size']}, one schedule, {config['rungs'][0][1]} settings tried; predictions average {config['samples']} draws. "
-        f"A deep ensemble and a mixture have {config['members']} networks with that budget each.",
+        f"A deep ensemble and a mixture have {config['members']} networks with that budget each: those of all seeds, so that there is one "
+        "of each.",
         f"Public numbers of the same network, NLL / accuracy (google/uncertainty-baselines, baselines/mnist): {public}.",
     ]

@@ -46,7 +46,7 @@ def load(config: Config, name: str, data: Path | None) -> Task:
     order = torch.randperm(len(whole.X), generator=generator(config.seed, "split"))
     n = config.train_images
     train, validation = (Part(whole.X[i], whole.y[i]) for i in (order[:n], order[n : n + config.validation_images]))
-    foreign = {other: _parts(config, other, data)[-1].X for other in FOREIGN[name]}
+    foreign = {other: _parts(config, other, data)[-1].X[: config.ood_images] for other in FOREIGN[name]}
     return Task(train, validation, test, foreign, float(train.X.mean()), float(train.X.std()))
 
 
