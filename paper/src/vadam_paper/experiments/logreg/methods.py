@@ -7,7 +7,7 @@ from torch import Tensor
 
 from vadam.rules import natural_momentum
 from vadam.rules.arguments import theorem1_weight
-from vadam_paper.experiments.logreg import literal_vadam, matlab_vadam, matlab_vogn
+from vadam_paper.experiments.logreg import literal_vadam, literal_vadam_ggn, matlab_vadam, matlab_vogn
 from vadam_paper.experiments.logreg.engine import Method
 from vadam_paper.experiments.logreg.rates import constant, decayed
 
@@ -89,6 +89,17 @@ def vadam_with_batch_size(batch_size: int, steps: int, num_data: int) -> Method:
     return Method(
         literal_vadam, "magnitude", at, batch_size, steps, w=theorem1_weight(batch_size, num_data), shuffled=True
     )
+
+
+def vadam_ggn(batch_size: int, steps: int, num_data: int) -> Method:
+    """Return the library's VadamGGN with ``batch_size=M``, at the rates of ``vadam_with_batch_size``."""
+    w = theorem1_weight(batch_size, num_data)
+
+    def at(t: Tensor) -> dict[str, Tensor]:
+        rates = {"alpha": decayed(1.0, t), "gamma1": constant(GAMMA1, t), "gamma2": constant(0.999, t)}
+        return {**rates, "w": constant(w, t)}
+
+    return Method(literal_vadam_ggn, "ggn", at, batch_size, steps, w=w, shuffled=True)
 
 
 def _fig1(alpha0: float, rates: Rates, batch_size: int, steps: int) -> Method:

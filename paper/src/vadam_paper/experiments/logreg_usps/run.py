@@ -22,7 +22,9 @@ def cells(config: Config) -> dict[str, float]:
     costs = {"mf-exact": 0.05 * vadam, "vadam": vadam, "vogn-1": config.vogn_epochs / 5}
     if config.protocol == "authors":
         return costs | {"vadam-ggn": vadam}
-    return costs | {"vadam-larger-steps": vadam, "mf-exact-digits-2v4": 0.05 * vadam}
+    costs |= {"vadam-larger-steps": vadam, "mf-exact-digits-2v4": 0.05 * vadam}
+    corrected = {f"vadam-batch-size-M{M}": beyond_epochs(config) / M for M in config.corrected}
+    return costs | corrected | {"vadam-ggn": beyond_epochs(config) / config.batch_size}
 
 
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
@@ -41,6 +43,11 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     }
 
 
+def beyond_epochs(config: Config) -> int:
+    """Return the number of epochs of the methods beyond the paper."""
+    return 10 * config.vogn_epochs
+
+
 def load(name: str, config: Config, context: CellContext) -> Problem:
     table = data.load(name, root=context.data)
     splits = split_rules.halves(len(table.X))[: config.splits]
@@ -56,6 +63,10 @@ def load(name: str, config: Config, context: CellContext) -> Problem:
 def method(config: Config, key: str, num_data: int) -> Method:
     M = config.batch_size
     vadam_steps, vogn_steps = config.vadam_epochs * num_data // M, config.vogn_epochs * num_data
+    beyond_steps = beyond_epochs(config) * num_data
+    name, _, size = key.rpartition("-M")
+    if name == "vadam-batch-size":
+        return methods.vadam_with_batch_size(int(size), beyond_steps // int(size), num_data)
     match config.protocol, key:
         case "authors", "vadam":
             return methods.authors_vadam(RATES, M, vadam_steps)
@@ -67,6 +78,8 @@ def method(config: Config, key: str, num_data: int) -> Method:
             return methods.text_vadam(RATES, M, vadam_steps)
         case "text", "vadam-larger-steps":
             return methods.text_vadam_with_larger_steps(RATES, M, vadam_steps, num_data)
+        case "text", "vadam-ggn":
+            return methods.vadam_ggn(M, beyond_steps // M, num_data)
         case "text", "vogn-1":
             return methods.text_vogn(RATES, 1, vogn_steps)
     raise ValueError(f"no method for {config.protocol} {key}")
