@@ -1,6 +1,7 @@
 """Torture vadam: ``python -m torture [KIND ...]``; ``make torture`` runs all kinds, about ten minutes on two cores.
 
-The counts of a run grow with ``--hours``, or are given with ``--count KIND=NUMBER``.
+``--full`` asks for the counts of docs/reliability.md, ``--hours`` for as many as fit, ``--count KIND=NUMBER`` for one kind.
+``--resume`` goes on with a record: kinds of other commits stay as they are until they are run again.
 """
 
 import argparse
@@ -21,6 +22,7 @@ MINUTES = 10
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m torture", description=__doc__)
     parser.add_argument("kinds", nargs="*", metavar="KIND", help=f"one or more of {', '.join(KINDS)}; all by default")
+    parser.add_argument("--full", action="store_true", help="the counts of docs/reliability.md, more than an hour")
     parser.add_argument("--hours", type=float, help="repeat with more random cases, as many as fit")
     parser.add_argument("--count", action="append", default=[], metavar="KIND=NUMBER", help="the count of a kind")
     parser.add_argument("--seed", type=int, default=0)
@@ -59,7 +61,8 @@ def one_case(given: argparse.Namespace) -> int:
     kind.warm()
     with tempfile.TemporaryDirectory(prefix="torture-") as folder:
         part = kind.parts[given.part[0]]
-        failure, found = run_case(kind, given.part[0], part, given.case, given.seed, Path(folder))
+        amount = kind.targets(given.count.get(kind.name) or kind.count, given.part)[given.part[0]]
+        failure, found = run_case(kind, given.part[0], part, given.case, given.seed, Path(folder), amount)
     print(failure or f"passed: {found.counts} {found.worst}")
     return failure is not None
 
@@ -79,7 +82,8 @@ def main(given: argparse.Namespace) -> int:
     factor = 1.0 if given.hours is None else max(1.0, given.hours * 60 / MINUTES)
     for name in given.kinds:
         kind = kind_named(name)
-        count = given.count.get(name) or round(kind.count * (factor if kind.grows else 1.0))
+        usual = kind.full if given.full else kind.count
+        count = given.count.get(name) or round(usual * (factor if kind.grows else 1.0))
         Runner(record, kind, given.jobs).run(kind.targets(count, given.part))
     failures = record.failures()
     print(f"{len(failures)} failures; the record is {given.out}")
@@ -91,7 +95,7 @@ if __name__ == "__main__":
     if chosen.prove:
         from torture.prove import main as prove
 
-        sys.exit(prove(chosen.kinds))
+        sys.exit(prove(chosen.kinds, chosen.out, chosen.seed))
     began = time.monotonic()
     code = main(chosen)
     print(f"{(time.monotonic() - began) / 60:.1f} minutes")

@@ -7,6 +7,7 @@ KIND = Kind(
     "bad_input",
     "Wrong input is refused in words and changes nothing; what is accepted gives sound numbers. No command ends in a traceback.",
     "cases",
+    3_000,
     10_000,
     {
         "arguments": Part(bad_arguments.arguments, share=30, cases_per_process=5),

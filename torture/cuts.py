@@ -172,6 +172,7 @@ KIND = Kind(
     "cuts",
     "A training that is cut after any step and resumed in a new process ends at the bits of the training without a cut.",
     "cuts",
+    60,
     200,
     {"resumed": Part(cut, seconds=400)},
 )

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+import vadam
 from torture import ROOT
 from torture.case import Outcome
 from vadam import atomic
@@ -27,40 +28,52 @@ class Progress:
     failures: list[dict[str, Any]] = field(default_factory=list)
 
 
+@dataclass
+class Section:
+    """What is recorded of one kind: where it was run, the progress of its parts, and what it catches when code is broken."""
+
+    commit: str
+    seed: int
+    machine: dict[str, Any]
+    parts: dict[str, Progress] = field(default_factory=dict)
+    broken: list[dict[str, Any]] = field(default_factory=list)
+
+
 class Record:
-    """The record of a run: seed, commit, machine, and the progress of every part."""
+    """The record of one or more runs: a section for each kind, with its own commit."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.path, self.seed = path, seed
         self.commit = commit()
-        self.parts: dict[tuple[str, str], Progress] = {}
+        self.kinds: dict[str, Section] = {}
+
+    def section(self, kind: str) -> Section:
+        """Return the section of a kind; what another commit or seed has found is started over."""
+        known = self.kinds.get(kind)
+        if known is None or (known.commit, known.seed) != (self.commit, self.seed):
+            fresh = Section(self.commit, self.seed, machine(), broken=known.broken if known else [])
+            self.kinds[kind] = fresh
+        return self.kinds[kind]
 
     def part(self, kind: str, part: str) -> Progress:
-        return self.parts.setdefault((kind, part), Progress())
+        return self.section(kind).parts.setdefault(part, Progress())
 
     def failures(self) -> list[dict[str, Any]]:
-        return [failure for progress in self.parts.values() for failure in progress.failures]
+        return [f for section in self.kinds.values() for part in section.parts.values() for f in part.failures]
 
     def write(self) -> None:
-        kinds: dict[str, Any] = {}
-        for (kind, part), progress in self.parts.items():
-            kinds.setdefault(kind, {})[part] = asdict(progress)
-        content = {"commit": self.commit, "seed": self.seed, "machine": machine(), "kinds": kinds}
-        atomic.write_text(self.path, json.dumps(content, indent=1) + "\n")
+        content = {"kinds": {name: asdict(section) for name, section in self.kinds.items()}}
+        atomic.write_text(self.path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
 
     def resume(self) -> None:
-        """Go on from what the file holds; raise SystemExit if it is of another run."""
+        """Go on from what the file holds."""
         if not self.path.exists():
             return
-        content = json.loads(self.path.read_text())
-        for name in ("commit", "seed"):
-            if content[name] != getattr(self, name):
-                raise SystemExit(
-                    f"{self.path} is of {name} {content[name]}, not {getattr(self, name)}: give another --out, or no --resume"
-                )
-        for kind, parts in content["kinds"].items():
-            for part, saved in parts.items():
-                self.parts[kind, part] = Progress(**{**saved, "found": Outcome(**saved["found"])})
+        for kind, saved in json.loads(self.path.read_text())["kinds"].items():
+            parts = {
+                name: Progress(**{**part, "found": Outcome(**part["found"])}) for name, part in saved["parts"].items()
+            }
+            self.kinds[kind] = Section(**{**saved, "parts": parts})
 
 
 def commit() -> str:
@@ -74,4 +87,11 @@ def commit() -> str:
 
 
 def machine() -> dict[str, Any]:
-    return {"cores": os.cpu_count(), "python": platform.python_version(), "torch": torch.__version__}
+    system = f"{platform.system()} {platform.machine()}"
+    return {
+        "system": system,
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "vadam": vadam.__version__,
+    }

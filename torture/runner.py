@@ -79,6 +79,8 @@ class Runner:
         progress = self.record.part(self.kind.name, name)
         if len(progress.failures) >= MOST_FAILURES:
             return False
+        if self.kind.parts[name].one_case and (progress.failures or self._running(name)):
+            return False
         return self._share_done(name) + self._running(name) < 1.0
 
     def _share_done(self, name: str) -> float:
@@ -91,6 +93,8 @@ class Runner:
     def _running(self, name: str) -> float:
         """Return the share of the target that running workers will add, by what cases have added so far."""
         waiting = sum(len(w.cases) - w.ended for w in self.workers if w.part == name)
+        if self.kind.parts[name].one_case:
+            return float(waiting)
         done = self.record.part(self.kind.name, name).next
         return waiting * (self._units(name) / done if done else 1.0) / self.targets[name]
 
@@ -101,13 +105,15 @@ class Runner:
         log = self.folder / f"{name}-{first}.log"
         reader, writer = os.pipe()
         sys.stdout.flush()
+        amount = max(1, self.targets[name] - self._units(name))
         pid = os.fork()
         if not pid:
             os.close(reader)
-            _work(self.kind, name, part, numbers, self.record.seed, self.folder, log, writer)
+            _work(self.kind, name, part, numbers, self.record.seed, self.folder, log, writer, amount)
         os.close(writer)
         os.set_blocking(reader, False)
-        self.workers.append(Worker(pid, reader, name, numbers, log, part.seconds, since=time.monotonic()))
+        limit = part.time_limit(amount)
+        self.workers.append(Worker(pid, reader, name, numbers, log, limit, since=time.monotonic()))
 
     def _listen(self) -> None:
         with selectors.DefaultSelector() as ready:
@@ -174,7 +180,17 @@ class Runner:
         print(f"{line:100}", end=end, flush=True)
 
 
-def _work(kind: Kind, name: str, part: Part, cases: list[int], seed: int, folder: Path, log: Path, pipe: int) -> None:
+def _work(
+    kind: Kind,
+    name: str,
+    part: Part,
+    cases: list[int],
+    seed: int,
+    folder: Path,
+    log: Path,
+    pipe: int,
+    amount: int,
+) -> None:
     """Run cases in a forked process and report each through the pipe."""
     code = 1
     try:
@@ -184,7 +200,7 @@ def _work(kind: Kind, name: str, part: Part, cases: list[int], seed: int, folder
             os.dup2(file.fileno(), 2)
         for number in cases:
             os.write(pipe, json.dumps({"says": "begins", "case": number}).encode() + b"\n")
-            failure, found = run_case(kind, name, part, number, seed, folder)
+            failure, found = run_case(kind, name, part, number, seed, folder, amount)
             answer = {"says": "ended", "case": number, "failure": failure, "found": asdict(found)}
             os.write(pipe, json.dumps(answer).encode() + b"\n")
         code = 0
@@ -192,12 +208,14 @@ def _work(kind: Kind, name: str, part: Part, cases: list[int], seed: int, folder
         os._exit(code)
 
 
-def run_case(kind: Kind, name: str, part: Part, number: int, seed: int, folder: Path) -> tuple[str | None, Outcome]:
+def run_case(
+    kind: Kind, name: str, part: Part, number: int, seed: int, folder: Path, amount: int
+) -> tuple[str | None, Outcome]:
     """Return the failure of a case, None if there is none, and what it found."""
     place = folder / f"{name}-{number}".replace(" ", "-")
     place.mkdir()
     try:
-        found = part.run(Case(kind.name, name, number, seed, place))
+        found = part.run(Case(kind.name, name, number, seed, place, amount))
     except Failed as error:
         return str(error)[-3000:], Outcome()
     except BaseException:

@@ -55,11 +55,11 @@ class Alarm:
 class Training:
     """A network, its optimizer, and one way of use."""
 
-    def __init__(self, spec: Spec, way: str, options: dict[str, Any], seed: int) -> None:
+    def __init__(self, spec: Spec, way: str, options: dict[str, Any], seed: int, width: int = WIDTH) -> None:
         self.spec, self.way = spec, way
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            width = 12 if not spec.mean_field else WIDTH
+            width = width if spec.mean_field else min(width, 12)
             self.model = nn.Sequential(nn.Linear(3, width), nn.Tanh(), nn.Linear(width, 1))
             self.x, self.y = torch.randn(8, 3), torch.randn(8, 1)
         generator = torch.Generator().manual_seed(seed)
@@ -232,6 +232,7 @@ KIND = Kind(
     "signals",
     "A step that Ctrl-C interrupts once or twice is taken or not, never in part; then the model holds the mean and training goes on.",
     "signals",
+    800,
     3_000,
     {
         backend: Part(lambda case, backend=backend: interrupted(case, backend), cases_per_process=5)
