@@ -241,7 +241,7 @@ def _show_results(experiment: "Experiment", out: Path) -> None:
     judged = [entry for entry in found if entry.evidence.verdict != Verdict.NOT_RUN]
     for entry in judged:
         _echo(f"[{entry.evidence.verdict}] {entry.claim.says} {entry.evidence.text}")
-        if entry.evidence.would_decide:
+        if entry.evidence.would_decide and entry.evidence.verdict == Verdict.UNDECIDED:
             _echo(f"    would decide it: {entry.evidence.would_decide}")
     if not judged:
         _echo(f"No verdicts yet. {_what_is_missing(experiment, results, found)}")
