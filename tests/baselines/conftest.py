@@ -3,15 +3,6 @@ import torch
 from torch import nn
 
 
-@pytest.fixture(autouse=True)
-def _one_thread():
-    """Use one thread: these tensors are small."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
 @pytest.fixture
 def regression():
     """Return 40 rows with three features in float64."""

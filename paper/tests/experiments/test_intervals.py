@@ -7,7 +7,8 @@ pytest.importorskip("scipy", reason="scipy is not installed")
 
 from scipy import stats
 
-from vadam_paper.experiments.intervals import fisher_p_value, student, welch
+from vadam_paper.experiments.intervals import Interval, fisher_p_value, student, welch
+from vadam_paper.experiments.tables import mean_and_deviation
 
 
 def test_welch() -> None:
@@ -29,3 +30,14 @@ def test_more_often() -> None:
     """For 5 of 5 against 0 of 5 the p-value is 1/252: one of 252 ways to choose five."""
     assert fisher_p_value([True] * 5, [False] * 5) == pytest.approx(1 / 252)
     assert fisher_p_value([True] * 3 + [False] * 2, [True] * 2 + [False] * 3) > 0.3
+
+
+def test_differences_show_their_sign() -> None:
+    assert Interval(-0.5, -1.25, 0.25).signed(2) == "−0.50 [−1.25, +0.25]"
+    assert student([1.5]).signed(1) == "+1.5"
+
+
+def test_means_show_their_deviation() -> None:
+    assert mean_and_deviation([1.0, 2.0, 3.0], 2) == "2.00 ± 1.00"
+    assert mean_and_deviation([-1.0], 1) == "−1.0"
+    assert mean_and_deviation([np.nan, np.nan], 1) == "–"

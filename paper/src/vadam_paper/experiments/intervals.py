@@ -24,6 +24,11 @@ class Interval(NamedTuple):
         """Return the interval of the quantity plus a constant."""
         return Interval(*(end + by for end in self))
 
+    def signed(self, digits: int) -> str:
+        """Return a difference as text: every number with its sign, and no bounds where they are infinite."""
+        bounds = f" [{self.low:+.{digits}f}, {self.high:+.{digits}f}]" if np.isfinite(self.high) else ""
+        return f"{self.estimate:+.{digits}f}{bounds}".replace("-", "−")
+
     def format(self, digits: int) -> str:
         if np.isinf(self.low) and np.isfinite(self.estimate):
             return f"{self.estimate:.{digits}g} (no interval)"

@@ -1,6 +1,5 @@
 """Accuracy, log-likelihood, calibration and detection of out-of-distribution inputs, method by method."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from vadam_paper.experiments.image.records import NAMES, NORMS, OOD_KINDS, QUANTILES, found, values
 from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.tables import Table
+from vadam_paper.experiments.tables import Table, mean_and_deviation
 
 
 def table(results: Results) -> Table:
@@ -42,7 +41,7 @@ def _against_adam(run: Recorded) -> Table:
         (
             f"{NORMS[norm]}, {NAMES[method]}",
             *(
-                _interval(_differences(run, norm, method, what), digits, scale)
+                student(scale * _differences(run, norm, method, what)).signed(digits)
                 for what, digits, scale in (
                     ("accuracy", 2, 100),
                     ("log_likelihood", 3, 1),
@@ -84,7 +83,11 @@ def _posterior(run: Recorded, norm: str, method: str) -> tuple[str, ...]:
     seeds = _seeds(run, norm, method)
     parts = [float(np.median([seed["precision"][what] for seed in seeds])) for what in ("prior", "start", *QUANTILES)]
     gaps = [seed["isotropic"]["log_likelihood"] - seed["log_likelihood"] for seed in seeds]
-    return (f"{NORMS[norm]}, {NAMES[method]}", *(f"{part:,.{_digits(part)}f}" for part in parts), _interval(gaps, 4))
+    return (
+        f"{NORMS[norm]}, {NAMES[method]}",
+        *(f"{part:,.{_digits(part)}f}" for part in parts),
+        student(gaps).signed(4),
+    )
 
 
 def _digits(number: float) -> int:
@@ -93,12 +96,6 @@ def _digits(number: float) -> int:
 
 def _differences(run: Recorded, norm: str, method: str, what: str) -> np.ndarray:
     return values(run, norm, method, what) - values(run, norm, "adam", what)
-
-
-def _interval(numbers: Sequence[float] | np.ndarray, digits: int, scale: float = 1.0) -> str:
-    mean, low, high = (scale * end for end in student(numbers))
-    bounds = f" [{low:+.{digits}f}, {high:+.{digits}f}]" if len(numbers) > 1 else ""
-    return f"{mean:+.{digits}f}{bounds}".replace("-", "−")
 
 
 def notes(results: Results) -> list[str]:
@@ -136,9 +133,7 @@ def _edges(run: Recorded, norm: str, method: str) -> list[str]:
 
 def _row(run: Recorded, norm: str, method: str) -> tuple[str, ...]:
     def show(what: str, digits: int, scale: float = 1.0) -> str:
-        numbers = scale * values(run, norm, method, what)
-        spread = f" ± {numbers.std(ddof=1):.{digits}f}" if len(numbers) > 1 else ""
-        return f"{numbers.mean():.{digits}f}{spread}".replace("-", "−")
+        return mean_and_deviation(scale * values(run, norm, method, what), digits)
 
     return (
         f"{NORMS[norm]}, {NAMES[method]}",

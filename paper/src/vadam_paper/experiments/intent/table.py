@@ -1,13 +1,11 @@
 """Tables: scores of each method, differences from AdamW, chosen settings."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from vadam_paper.experiments.intent.records import NAMES, SIZES, paired, seeds, values
 from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.tables import Table
+from vadam_paper.experiments.tables import Table, mean_and_deviation
 
 SCORES = (
     ("accuracy", "Accuracy, %", 2, 100.0),
@@ -37,18 +35,10 @@ def table(results: Results) -> Table:
 
 
 def _row(run: Recorded, size: str, method: str) -> tuple[str, ...]:
-    found = [_mean(scale * values(run, size, method, what), digits) for what, _, digits, scale in SCORES]
+    found = [mean_and_deviation(scale * values(run, size, method, what), digits) for what, _, digits, scale in SCORES]
     ours, theirs = (values(run, size, one, "cpu_seconds") for one in (method, "adamw"))
     cost = f"{np.median(ours) / np.median(theirs):.2f}" if len(theirs) and np.median(theirs) > 0 else "–"
     return (f"{SIZES[size]}, {NAMES[method]}", str(len(seeds(run, size, method))), *found, cost)
-
-
-def _mean(numbers: Sequence[float] | np.ndarray, digits: int) -> str:
-    array = np.asarray(numbers, dtype=float)
-    if not np.isfinite(array).any():
-        return "–"
-    spread = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
-    return f"{array.mean():.{digits}f}{spread}".replace("-", "−")
 
 
 def more_tables(results: Results) -> list[Table]:
@@ -61,7 +51,10 @@ def _against_adamw(run: Recorded) -> Table:
     rows = [
         (
             f"{SIZES[size]}, {NAMES[method]}",
-            *(_interval(scale * paired(run, size, method, "adamw", what), digits) for what, digits, scale in shown),
+            *(
+                student(scale * paired(run, size, method, "adamw", what)).signed(digits)
+                for what, digits, scale in shown
+            ),
         )
         for size in SIZES
         for method in NAMES
@@ -69,12 +62,6 @@ def _against_adamw(run: Recorded) -> Table:
     ]
     columns = ("Minus AdamW", "Accuracy, %", "NLL", "ECE, %", "AUROC", "Recall, %")
     return Table("The difference from AdamW, seed by seed, with Student’s 95 % interval.", columns, rows)
-
-
-def _interval(numbers: np.ndarray, digits: int) -> str:
-    mean, low, high = student(numbers)
-    bounds = f" [{low:+.{digits}f}, {high:+.{digits}f}]" if len(numbers) > 1 else ""
-    return f"{mean:+.{digits}f}{bounds}".replace("-", "−")
 
 
 def notes(results: Results) -> list[str]:

@@ -1,13 +1,12 @@
 """Tables: scores of each method on both sets, differences from AdamW, what was chosen, what more draws and time buy."""
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.tables import Table
+from vadam_paper.experiments.tables import Table, mean_and_deviation
 from vadam_paper.experiments.vision.records import (
     FOREIGN,
     NAMES,
@@ -81,12 +80,12 @@ def _row(run: Recorded, name: str, method: str) -> tuple[str, ...]:
     return (
         NAMES[method],
         str(len(found)),
-        *(_mean(scale * values(run, name, method, what), digits) for what, _, digits, scale in SCORES),
-        *(_mean([one["auroc"] for one in each], 3) for each in foreign),
-        *(_mean([100 * one["fpr95"] for one in each], 1) for each in foreign),
-        _mean(values(run, name, method, "auroc_mi"), 3),
-        _mean([_nearest(run, result, "rotated", "rotations", 45) for result in found], 3),
-        _mean([_nearest(run, result, "noisy", "noises", 0.3) for result in found], 3),
+        *(mean_and_deviation(scale * values(run, name, method, what), digits) for what, _, digits, scale in SCORES),
+        *(mean_and_deviation([one["auroc"] for one in each], 3) for each in foreign),
+        *(mean_and_deviation([100 * one["fpr95"] for one in each], 1) for each in foreign),
+        mean_and_deviation(values(run, name, method, "auroc_mi"), 3),
+        mean_and_deviation([_nearest(run, result, "rotated", "rotations", 45) for result in found], 3),
+        mean_and_deviation([_nearest(run, result, "noisy", "noises", 0.3) for result in found], 3),
         _ratio(run, name, method, "cpu_seconds"),
         _ratio(run, name, method, "megabytes"),
     )
@@ -95,14 +94,6 @@ def _row(run: Recorded, name: str, method: str) -> tuple[str, ...]:
 def _nearest(run: Recorded, result: dict[str, Any], what: str, strengths: str, wanted: float) -> float:
     distances = [abs(strength - wanted) for strength in run.config[strengths]]
     return float(result[what][distances.index(min(distances))]["nll"])
-
-
-def _mean(numbers: Sequence[float] | np.ndarray, digits: int) -> str:
-    array = np.asarray(numbers, dtype=float)
-    if not np.isfinite(array).any():
-        return "–"
-    spread = f" ± {array.std(ddof=1):.{digits}f}" if len(array) > 1 else ""
-    return f"{array.mean():.{digits}f}{spread}".replace("-", "−")
 
 
 def _ratio(run: Recorded, name: str, method: str, what: str) -> str:
@@ -117,7 +108,7 @@ def _against_adamw(run: Recorded, name: str) -> Table:
     for method in methods(run, name):
         if method != "adamw" and len(paired(run, name, method, "adamw", "nll")):
             cells = [
-                _interval(scale * paired(run, name, method, "adamw", what), digits)
+                student(scale * paired(run, name, method, "adamw", what)).signed(digits)
                 for what, digits, scale in (
                     ("accuracy", 2, 100),
                     ("nll", 4, 1),
@@ -132,12 +123,6 @@ def _against_adamw(run: Recorded, name: str) -> Table:
         "better for NLL, ECE and AURC. AUROC is the mean over both OOD sets, by entropy."
     )
     return Table(caption, ("Minus AdamW", "Accuracy, %", "NLL", "ECE, %", "AURC, %", "AUROC"), rows)
-
-
-def _interval(numbers: np.ndarray, digits: int) -> str:
-    mean, low, high = student(numbers)
-    bounds = f" [{low:+.{digits}f}, {high:+.{digits}f}]" if len(numbers) > 1 else ""
-    return f"{mean:+.{digits}f}{bounds}".replace("-", "−")
 
 
 def _tuning(run: Recorded) -> Table:
