@@ -1,4 +1,4 @@
-"""`intent`: parts of the data, tuning on validation queries alone, and embeddings of the installed network."""
+"""`intent`: parts of the data, tuning on validation queries alone, fine-tuning, embeddings of the installed network."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,11 +8,13 @@ import torch
 
 from vadam_paper.data import DataNotAvailable, Queries, intents
 from vadam_paper.experiments import find
-from vadam_paper.experiments.intent import embed, task
-from vadam_paper.experiments.intent.config import preset
+from vadam_paper.experiments.intent import embed, finetune, network, task
+from vadam_paper.experiments.intent.config import WAYS, preset
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
 
+pytest.importorskip("transformers", reason='transformers is not installed: pip install "vadam[hf]"')
+pytest.importorskip("peft", reason='peft is not installed: pip install "vadam[hf]"')
 EXPERIMENT = find("intent")
 SMOKE = preset("smoke", "text")
 
@@ -27,7 +29,7 @@ def test_ten_queries_of_each_intent() -> None:
 
 def test_the_best_setting_on_validation_queries_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Other test queries change the tests and nothing of the tuning."""
-    config, load = replace(SMOKE, methods=("adamw", "vadam"), seeds=1, trials=3), task.load
+    config, load = replace(SMOKE, methods=("adamw", "vadam"), seeds=1, trials=3, ways=()), task.load
 
     def shuffled(*args: object) -> task.Task:
         found = load(*args)  # type: ignore[arg-type]
@@ -48,6 +50,36 @@ def test_the_best_setting_on_validation_queries_is_tested(tmp_path: Path, monkey
             _, size, method, _ = key.split(".")
             assert result["settings"] == a[f"tune.{size}.{method}"]["settings"]
             assert result["nll"] != b[key]["nll"]
+
+
+def test_fine_tuning_trains_what_it_says() -> None:
+    """LoRA leaves the pre-trained weights as they are; the prior of all weights is at the pre-trained ones."""
+    before = dict(network.network(SMOKE, "full", 6, 0).named_parameters())
+    train = network.tokens(SMOKE, None)["train"]
+    lora = finetune.fit(SMOKE, "lora", "vadam", finetune.settings("lora", "vadam", 0), 0, train)
+    drawn = set(lora.posterior.mean)
+    assert drawn
+    assert all("lora_" in name or "head" in name for name in drawn)
+    kept = {name.removeprefix("base_model.model."): p for name, p in lora.model.named_parameters()}
+    same = [name for name in before if name in kept and torch.equal(before[name], kept[name])]
+    assert len(same) > 10
+    stiff = {"lr": 1e-3, "temperature": 1e-6, "prior_precision": 1e9}
+    full = finetune.fit(SMOKE, "full", "vadam", stiff, 0, train)
+    for name, p in full.model.named_parameters():
+        torch.testing.assert_close(p, before[name], rtol=0, atol=1e-3)  # a stiff prior holds them there
+
+
+@pytest.mark.parametrize(("way", "method"), [(way, m) for way in WAYS for m in finetune.SPACES[way]])
+def test_the_trainer_changes_no_draw(way: str, method: str) -> None:
+    """Predictions do not depend on the batches in which queries are padded and predicted."""
+    parts = network.tokens(SMOKE, None)
+    fitted = finetune.fit(SMOKE, way, method, finetune.settings(way, method, 0), 0, parts["train"])
+    queries = parts["test"]
+    whole = fitted.predict(queries, 3, torch.Generator().manual_seed(0)).probs
+    first = network.Tokens(*(part[:7] for part in queries))
+    alone = fitted.predict(first, 3, torch.Generator().manual_seed(0)).probs
+    torch.testing.assert_close(alone, whole[:7], atol=1e-5, rtol=1e-4)
+    assert whole.sum(1) == pytest.approx(1)
 
 
 def test_clinc150_where_it_is() -> None:

@@ -1,8 +1,8 @@
-"""Claims about the last layer of a pre-trained network, judged like the paper's claims."""
+"""Claims about fine-tuning a pre-trained network, judged like the paper's claims."""
 
 from collections.abc import Callable
 
-from vadam_paper.experiments.intent.records import NAMES, SIZES, best_variational, paired
+from vadam_paper.experiments.intent.records import NAMES, SIZES, WAYS, best_variational, paired
 from vadam_paper.experiments.intervals import Interval, student
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
 from vadam_paper.experiments.results import Results
@@ -13,42 +13,53 @@ EQUAL = 0.005
 """Loss of accuracy that still counts as equal."""
 
 
-def _against_adamw(what: str, verdict: Callable[[Interval], Verdict]) -> Callable[[Results], Evidence]:
-    """Return the judge of the best variational method, by its validation loss, against AdamW, at both sizes."""
+def _against_adamw(
+    what: str, verdict: Callable[[Interval], Verdict], parts: dict[str, str]
+) -> Callable[[Results], Evidence]:
+    """Return the judge of the best variational method, by its validation loss, against AdamW, in all parts."""
 
     def judge(results: Results) -> Evidence:
         run = results["text"]
         found = {}
-        for size in SIZES:
-            method = best_variational(run, size)
-            found[f"{SIZES[size]}, {NAMES[method]}"] = paired(run, size, method, "adamw", what)
+        for part, title in parts.items():
+            method = best_variational(run, part)
+            found[f"{title}, {NAMES[method]}"] = paired(run, part, method, "adamw", what)
         text = "; ".join(f"{name} {student(gaps).format(3)}" for name, gaps in found.items() if len(gaps))
         if min(len(gaps) for gaps in found.values()) < FEWEST_SEEDS:
             so_far = f"So far, no verdict: {text}." if text else "The methods have not been run."
-            return Evidence(Verdict.NOT_RUN, so_far, f"vadam run intent, {FEWEST_SEEDS} seeds at both sizes.")
+            return Evidence(Verdict.NOT_RUN, so_far, f"vadam run intent, {FEWEST_SEEDS} seeds.")
         verdicts = [verdict(student(gaps)) for gaps in found.values()]
         return Evidence(every(*verdicts), f"Minus AdamW, seed by seed, 95 %: {text}.", "More seeds.")
 
     return judge
 
 
+def _claims(where: str, subject: str, parts: dict[str, str]) -> tuple[Claim, ...]:
+    """Return the claims about one way of training."""
+    return (
+        Claim(
+            f"intent-{where}accuracy",
+            "Aim of intent",
+            f"{subject} by the best variational optimizer: as accurate as AdamW’s, within {100 * EQUAL:g} %.",
+            _against_adamw("accuracy", lambda gap: above(gap, -EQUAL), parts),
+        ),
+        Claim(
+            f"intent-{where}ece",
+            "Aim of intent",
+            f"{subject}: a lower calibration error than tuned AdamW’s.",
+            _against_adamw("ece", below, parts),
+        ),
+        Claim(
+            f"intent-{where}scope",
+            "Aim of intent",
+            f"{subject}: the entropy detects queries out of scope with a higher AUROC than AdamW’s.",
+            _against_adamw("auroc", above, parts),
+        ),
+    )
+
+
 CLAIMS = (
-    Claim(
-        "intent-accuracy",
-        "Aim of intent",
-        f"A last layer by the best variational optimizer is as accurate as AdamW’s, within {100 * EQUAL:g} %.",
-        _against_adamw("accuracy", lambda gap: above(gap, -EQUAL)),
-    ),
-    Claim(
-        "intent-ece",
-        "Aim of intent",
-        "It has a lower calibration error than tuned AdamW.",
-        _against_adamw("ece", lambda gap: below(gap)),
-    ),
-    Claim(
-        "intent-scope",
-        "Aim of intent",
-        "Its entropy tells queries out of scope with a higher AUROC than AdamW’s.",
-        _against_adamw("auroc", lambda gap: above(gap)),
-    ),
+    *_claims("", "A last layer", SIZES),
+    *_claims("lora-", "A LoRA adapter", {"lora": WAYS["lora"]}),
+    *_claims("full-", "All weights", {"full": WAYS["full"]}),
 )

@@ -32,7 +32,7 @@ def embeddings(data: Path | None, report: Callable[[float], None] = lambda fract
 @torch.no_grad()
 def _embed(texts: Sequence[str], report: Callable[[int], None]) -> Tensor:
     """Return the embeddings of texts; those of like length go through the network together."""
-    tokenizer, model = _pretrained()
+    tokenizer, model = pretrained()
     order = sorted(range(len(texts)), key=lambda k: len(texts[k]))
     found = torch.empty(len(texts), model.config.hidden_size)
     for first in range(0, len(order), BATCH):
@@ -46,7 +46,7 @@ def _embed(texts: Sequence[str], report: Callable[[int], None]) -> Tensor:
     return found
 
 
-def _pretrained():  # type: ignore[no-untyped-def]
+def pretrained():  # type: ignore[no-untyped-def]
     """Return the tokenizer and the network of the installed package; nothing is downloaded."""
     spec = importlib.util.find_spec(PACKAGE)
     try:

@@ -14,18 +14,21 @@ NAMES = {
     "ivon": "IVON",
     "vogn": "VOGN",
 }
-SIZES = {"all": "100 queries an intent", "ten": "10 queries an intent"}
+SIZES = {"all": "Last layer, 100 queries an intent", "ten": "Last layer, 10 an intent"}
+WAYS = {"lora": "LoRA, 10 an intent", "full": "All weights, 10 an intent"}
+PARTS = SIZES | WAYS
+"""What is trained, and on how many queries."""
 VARIATIONAL = ("vadam", "ivon", "vogn", "vadam-paper")
 
 
-def seeds(run: Recorded, size: str, method: str) -> list[dict[str, Any]]:
-    keys = (f"test.{size}.{method}.{seed}" for seed in range(run.config["seeds"]))
+def seeds(run: Recorded, part: str, method: str) -> list[dict[str, Any]]:
+    keys = (f"test.{part}.{method}.{seed}" for seed in range(run.config["seeds"]))
     return [run[key] for key in keys if key in run]
 
 
-def values(run: Recorded, size: str, method: str, what: str) -> np.ndarray:
+def values(run: Recorded, part: str, method: str, what: str) -> np.ndarray:
     """Return one number for each seed; ``auroc`` and ``recall`` are of queries out of scope, with ``_mi`` by mutual information."""
-    return np.asarray([value(result, what) for result in seeds(run, size, method)], dtype=float)
+    return np.asarray([value(result, what) for result in seeds(run, part, method)], dtype=float)
 
 
 def value(result: dict[str, Any], what: str) -> float:
@@ -38,18 +41,31 @@ def value(result: dict[str, Any], what: str) -> float:
     return float(result[what])
 
 
-def paired(run: Recorded, size: str, method: str, other: str, what: str) -> np.ndarray:
+def paired(run: Recorded, part: str, method: str, other: str, what: str) -> np.ndarray:
     """Return the differences method − other for the seeds that both have."""
-    keys = [(f"test.{size}.{method}.{seed}", f"test.{size}.{other}.{seed}") for seed in range(run.config["seeds"])]
+    keys = [(f"test.{part}.{method}.{seed}", f"test.{part}.{other}.{seed}") for seed in range(run.config["seeds"])]
     found = [value(run[mine], what) - value(run[its], what) for mine, its in keys if mine in run and its in run]
     return np.asarray(found, dtype=float)
 
 
-def best_variational(run: Recorded, size: str) -> str:
+def best_variational(run: Recorded, part: str) -> str:
     """Return the variational method with the least validation loss."""
-    losses = {
-        method: min(trial["nll"] for trial in run[f"tune.{size}.{method}"]["search"] if trial["nll"] is not None)
-        for method in VARIATIONAL
-        if f"tune.{size}.{method}" in run
-    }
+    found = {method: [trial["nll"] for trial in trials(run, part, method)] for method in VARIATIONAL}
+    losses = {method: min(losses) for method, losses in found.items() if losses}
     return min(losses, key=lambda method: losses[method]) if losses else "vadam"
+
+
+def trials(run: Recorded, part: str, method: str) -> list[dict[str, Any]]:
+    """Return the settings that were tried, with a finite validation loss."""
+    if part in SIZES:
+        whole = f"tune.{part}.{method}"
+        found = run[whole]["search"] if whole in run else []
+        return [trial for trial in found if trial["nll"] is not None]
+    keys = [key for key in run.cells if key.startswith(f"tune.{part}.{method}.")]
+    return [{**run[key]["settings"], "nll": run[key]["nll"]} for key in keys if run[key]["nll"] is not None]
+
+
+def chosen(run: Recorded, part: str, method: str) -> dict[str, float]:
+    """Return the settings with the least validation loss; empty if none is recorded."""
+    best = min(trials(run, part, method), key=lambda trial: trial["nll"], default={})
+    return {name: value for name, value in best.items() if name != "nll"}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vadam_paper.experiments.intent.records import NAMES, SIZES, paired, seeds, values
+from vadam_paper.experiments.intent.records import NAMES, PARTS, chosen, paired, seeds, values
 from vadam_paper.experiments.intervals import student
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.tables import Table, mean_and_deviation
@@ -23,22 +23,20 @@ def table(results: Results) -> Table:
     rows = (
         []
         if run is None
-        else [_row(run, size, method) for size in SIZES for method in NAMES if seeds(run, size, method)]
+        else [_row(run, part, method) for part in PARTS for method in NAMES if seeds(run, part, method)]
     )
     caption = (
-        "4,500 test queries of 150 intents, 1,000 out of scope: means over seeds ± standard deviation. AUROC says how well the entropy "
+        "Test queries of 150 intents and queries out of scope: means over seeds ± standard deviation. AUROC says how well the entropy "
         "tells queries out of scope; recall is the share of them that is refused when 95 % of the test queries are answered."
     )
-    return Table(
-        caption, ("Training set, method", "Seeds", *(title for _, title, *_ in SCORES), "Training, × AdamW"), rows
-    )
+    return Table(caption, ("Trained, method", "Seeds", *(title for _, title, *_ in SCORES), "Training, × AdamW"), rows)
 
 
-def _row(run: Recorded, size: str, method: str) -> tuple[str, ...]:
-    found = [mean_and_deviation(scale * values(run, size, method, what), digits) for what, _, digits, scale in SCORES]
-    ours, theirs = (values(run, size, one, "cpu_seconds") for one in (method, "adamw"))
+def _row(run: Recorded, part: str, method: str) -> tuple[str, ...]:
+    found = [mean_and_deviation(scale * values(run, part, method, what), digits) for what, _, digits, scale in SCORES]
+    ours, theirs = (values(run, part, one, "cpu_seconds") for one in (method, "adamw"))
     cost = f"{np.median(ours) / np.median(theirs):.2f}" if len(theirs) and np.median(theirs) > 0 else "–"
-    return (f"{SIZES[size]}, {NAMES[method]}", str(len(seeds(run, size, method))), *found, cost)
+    return (f"{PARTS[part]}, {NAMES[method]}", str(len(seeds(run, part, method))), *found, cost)
 
 
 def more_tables(results: Results) -> list[Table]:
@@ -50,15 +48,15 @@ def _against_adamw(run: Recorded) -> Table:
     shown = (("accuracy", 2, 100), ("nll", 4, 1), ("ece", 2, 100), ("auroc", 4, 1), ("recall", 1, 100))
     rows = [
         (
-            f"{SIZES[size]}, {NAMES[method]}",
+            f"{PARTS[part]}, {NAMES[method]}",
             *(
-                student(scale * paired(run, size, method, "adamw", what)).signed(digits)
+                student(scale * paired(run, part, method, "adamw", what)).signed(digits)
                 for what, digits, scale in shown
             ),
         )
-        for size in SIZES
+        for part in PARTS
         for method in NAMES
-        if method != "adamw" and len(paired(run, size, method, "adamw", "nll"))
+        if method != "adamw" and len(paired(run, part, method, "adamw", "nll"))
     ]
     columns = ("Minus AdamW", "Accuracy, %", "NLL", "ECE, %", "AUROC", "Recall, %")
     return Table("The difference from AdamW, seed by seed, with Student’s 95 % interval.", columns, rows)
@@ -69,15 +67,16 @@ def notes(results: Results) -> list[str]:
     if run is None:
         return []
     config = run.config
-    chosen = "; ".join(
-        f"{SIZES[size]}, {NAMES[method]}: "
-        + ", ".join(f"{name} {value:g}" for name, value in run[f"tune.{size}.{method}"]["settings"].items())
-        for size in SIZES
+    settings = "; ".join(
+        f"{PARTS[part]}, {NAMES[method]}: "
+        + ", ".join(f"{name} {value:g}" for name, value in chosen(run, part, method).items())
+        for part in PARTS
         for method in NAMES
-        if f"tune.{size}.{method}" in run
+        if chosen(run, part, method)
     )
     return [
-        f"Every method trains {config['steps']:,} steps with {config['batch_size']} queries each, tries {config['trials']} settings on "
-        f"the validation queries, and averages {config['samples']} draws.",
-        f"Chosen: {chosen}.",
+        f"On the last layer every method trains {config['steps']:,} steps with {config['batch_size']} queries each, tries "
+        f"{config['trials']} settings on the validation queries, and averages {config['samples']} draws. LoRA and all weights are "
+        "trained by the Hugging Face Trainer, with fewer settings and draws.",
+        f"Chosen: {settings}.",
     ]

@@ -15,16 +15,16 @@ Settings = dict[str, float]
 
 RATE: Range = (3e-4, 1e-2)
 DECAY: Range = (1e-3, 3.0)
-PRIOR: Range = (1.0, 100.0)
-WEIGHT: Range = (1.0, 30.0)
+PRIOR: Range = (3.0, 300.0)
+WEIGHT: Range = (10.0, 1000.0)
 SGD_RATE: Range = (0.01, 0.3)
 SGD_DECAY: Range = (1e-5, 1e-3)
 SPACES: dict[str, dict[str, Range]] = {
     "adamw": {"lr": RATE, "weight_decay": DECAY},
-    "vadam": {"lr": RATE, "prior_precision": PRIOR, "data_weight": WEIGHT},
-    "vadam-paper": {"lr": RATE, "prior_precision": PRIOR},
-    "ivon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
-    "evon": {"lr": (0.02, 0.5), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "vadam": {"lr": (1e-3, 1e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
+    "vadam-paper": {"lr": (1e-3, 1e-2), "prior_precision": (1.0, 1000.0)},
+    "ivon": {"lr": (0.05, 0.6), "prior_precision": (1.0, 100.0), "data_weight": (1.0, 100.0)},
+    "evon": {"lr": (0.05, 0.6), "prior_precision": (1.0, 100.0), "data_weight": (1.0, 100.0)},
     "vogn": {"lr": (3e-4, 3e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
     "mc-dropout": {"lr": RATE, "weight_decay": DECAY, "rate": (0.05, 0.5)},
     "laplace": {"prior_precision": (1.0, 1e4)},
@@ -40,11 +40,11 @@ MIXED = ("vadam", "ivon")
 OF_THE_LIBRARY = {"evon": "EVON"}
 """Methods that run only with a version of vadam that has their optimizer."""
 
-BETAS = (0.9, 0.998)
+BETAS = (0.9, 0.99)
 START = 0.1
-"""Start of s for Vadam and VOGN: after ten epochs 0.04 % of it is left."""
-HESS_INIT = 0.5
-IVON_BETAS = (0.9, 0.9995)
+"""Start of s for Vadam and VOGN: after three epochs 0.3 % of it is left."""
+HESS_INIT = 0.1
+IVON_BETAS = (0.9, 0.999)
 
 
 def available(methods: tuple[str, ...]) -> tuple[str, ...]:
@@ -107,7 +107,7 @@ def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
 
 
 def _vogn(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"beta": 0.998, "momentum": 0.9, "damping": 1e-3}
+    how: dict[str, Any] = {"beta": BETAS[1], "momentum": BETAS[0], "damping": 1e-3}
     return optim.VOGN(given.model.parameters(), given.settings["lr"], **how, **given.of_data(START))
 
 
