@@ -11,9 +11,11 @@ import typer
 from typer.testing import CliRunner, Result
 
 import vadam
-from vadam.cli import dataframe, fitting, plugins, preparation
+from vadam.cli import dataframe, fitting, plugins, predicting, preparation
 from vadam.cli.app import app
+from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
+from vadam.report.html import four_digits
 
 
 def call(*arguments: object) -> Result:
@@ -125,10 +127,6 @@ def houses(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-READ_ONLY = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # pandas gives such arrays
-
-
-@READ_ONLY
 def test_fit_and_predict_numbers(houses: Path, tmp_path: Path) -> None:
     model, predictions = tmp_path / "m.safetensors", tmp_path / "p.csv"
     fitted = answer("fit", houses / "houses.csv", "--target", "price", "--out", model, "--budget", 0)
@@ -146,7 +144,6 @@ def test_fit_and_predict_numbers(houses: Path, tmp_path: Path) -> None:
     assert covered > 0.75  # without tuning the noise is that of the default: wide or narrow, not absurd
 
 
-@READ_ONLY
 def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     model, predictions = tmp_path / "m.safetensors", tmp_path / "p.parquet"
     fitted = answer("fit", houses / "dear.parquet", "--target", "dear", "--out", model, "--budget", 0)
@@ -187,7 +184,6 @@ def messy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@READ_ONLY
 def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Path) -> None:
     model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
     fitted = answer("fit", messy / "messy.csv", "--target", "price", "--out", model, "--budget", 0, "--members", 2)
@@ -220,7 +216,6 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     assert table["std"][1] > 1.5 * pd.read_csv(out)["std"][1]  # less sure of a city that it has never seen
 
 
-@READ_ONLY
 @pytest.mark.parametrize("suffix", [".tsv", ".xlsx", ".parquet", ".txt"])
 def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path) -> None:
     table, path = pd.read_csv(houses / "houses.csv"), tmp_path / f"table{suffix}"
@@ -231,6 +226,71 @@ def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path
     found = dataframe.read(path)
     assert found.columns.tolist() == table.columns.tolist()
     np.testing.assert_allclose(found["price"], table["price"])
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("a;y\n1;1.234,50 €\n2;12,00 €\n3;2.000.000,25 €\n", [1234.5, 12.0, 2_000_000.25]),
+        ("a;y\n1,5;1.234\n2,5;12\n3,5;12.000\n", [1234.0, 12.0, 12_000.0]),
+        ('a,y\n1,"1.234,50"\n2,"12,00"\n3,\n', [1234.5, 12.0, np.nan]),
+        ("a;y\n1;0,25\n2;-1,5\n3;2\n", [0.25, -1.5, 2.0]),
+        ("a,y\n1,1.234\n2,12.5\n3,7\n", [1.234, 12.5, 7.0]),
+    ],
+)
+def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float], tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_bytes(text.encode("utf-8-sig"))
+    np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
+
+
+def test_thousands_and_dates_with_dots_stay_text_where_they_are_not_numbers(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text('day;code;us\n31.12.2020;1.2.3;"1,234.50"\n01.01.2021;4.5.6;"2,000.00"\n')
+    assert dataframe.read(path).iloc[0].tolist() == ["31.12.2020", "1.2.3", "1,234.50"]
+
+
+@pytest.mark.parametrize("title", ["Sales of 2020,,\n,,\n", "Sales of 2020\n\n", '"Sales, of 2020"\n'])
+def test_lines_above_the_names_are_a_title(title: str, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(title + "a,b,y\n" + "1,2,3\n" * 30)
+    table = dataframe.read(path)
+    assert table.columns.tolist() == ["a", "b", "y"]
+    assert len(table) == 30
+    assert "are a title" in table.attrs["notes"][0]
+
+
+def test_a_file_without_names_says_so(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text("1.5,2\n2.5,3\n")
+    assert "write the names of the columns above it" in " ".join(call("fit", path, "--target", "y").output.split())
+
+
+def test_targets_far_from_all_others_are_named(tmp_path: Path) -> None:
+    y = np.append(np.arange(200.0), [1e6])
+    table, path = pd.DataFrame({"x": y % 7, "y": y}), tmp_path / "t.csv"
+    prepared = preparation.prepare(table, "y", "auto", (), 0.2, path)
+    assert prepared.notes == ["'y' is far from all other values in line 202: check it."]
+    table.loc[3, "y"] = 1e300
+    with pytest.raises(CommandError, match="holds 1e\\+300 in line 5, which is too large"):
+        preparation.prepare(table, "y", "auto", (), 0.2, path)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (30061.7, "30060"),
+        (0.94589, "0.9459"),
+        (-12.0, "-12"),
+        (0.0, "0"),
+        (1.5e-7, "1.5e-07"),
+        (123456789.0, "123500000"),
+    ],
+)
+def test_numbers_for_people_have_four_digits(value: float, shown: str) -> None:
+    assert four_digits(value) == shown
+
+
+def test_predictions_of_large_numbers_are_whole() -> None:
+    assert predicting._rounded(np.array([1234.56, -7.5]), 0).tolist() == [1235, -8]
+    assert predicting._rounded(np.array([1e300]), 0).tolist() == [1e300]
+    assert predicting._rounded(np.array([1.2345]), 2).tolist() == [1.23]
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:

@@ -17,8 +17,6 @@ from vadam.demo import plan
 from vadam.estimators import VadamRegressor
 from vadam.report.model import RegressionEvaluation, build
 
-READ_ONLY = pytest.mark.filterwarnings("ignore:The given NumPy array is not writable")  # pandas gives such arrays
-
 
 def call(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "1000"})
@@ -100,7 +98,6 @@ def test_invalid_output_paths_are_refused_before_training(table: Path) -> None:
     assert "model and page" in refused("fit", table, "--target", "y", "--out", same)
 
 
-@READ_ONLY
 def test_missing_folders_are_created(table: Path) -> None:
     model, predictions = table.parent / "new" / "deep" / "m.safetensors", table.parent / "other" / "p.csv"
     fitted = call("fit", table, "--target", "y", "--out", model, "--budget", 0)

@@ -95,6 +95,26 @@ def test_days_are_read_as_people_write_them(text):
     assert days[0] == (pd.Timestamp("2021-03-04") - pd.Timestamp(0)).days
 
 
+@pytest.mark.parametrize("text", ["1990-01", "Jan 1990", "January 1990", "1 Jan 1990", "1-Jan-1990", "Jan 1, 1990"])
+def test_months_are_dates(text):
+    table = pd.DataFrame({"when": [text, text.replace("1990", "1991")] * 30})
+    days = TableEncoder().fit(table).encode(table).values[:, 0]
+    assert days[:2].tolist() == [7305.0, 7670.0]  # days from 1970 to 1990 and 1991, five leap years between
+
+
+def test_words_that_begin_like_a_month_are_categories():
+    table = pd.DataFrame({"team": ["Marketing 2020", "Decor 2021"] * 30})
+    assert TableEncoder().fit(table).columns[0].kind == "category"
+
+
+def test_huge_numbers_can_be_computed_with():
+    table = pd.DataFrame({"x": 10.0 ** np.arange(0, 300, 5), "note": ["one\ntwo " * 20] * 60})
+    encoder = TableEncoder().fit(table)
+    values = encoder.encode(table).values
+    assert np.isfinite(values.std(0)).all()
+    assert encoder.left_out["note"] == f"it is always {('one two ' * 20)[:40]}…"
+
+
 def test_a_month_that_cannot_be_one_puts_the_day_first():
     table = pd.DataFrame({"d": ["04/03/2021", "25/12/2021"] * 5, "x": range(10)})
     encoder = TableEncoder().fit(table)

@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from vadam.ensemble import Member
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.noise import PredictiveNoise
+from vadam.estimators.search import without_outliers
 from vadam.estimators.targets import Transform, TransformedRegression
 from vadam.prediction import Regression
 
@@ -109,6 +110,18 @@ def test_rows_of_no_weight_change_nothing_much():
     assert np.abs(model.predict(X) - y).mean() < 400
     plain = VadamRegressor(epochs=60, **QUICK).fit(X, wrong)
     assert np.abs(plain.predict(X) - y).mean() > 1000
+
+
+def test_one_absurd_target_leaves_the_others_predictable():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(150, 1))
+    y = X[:, 0] + 0.1 * random.normal(size=150)
+    y[3] = 1e6
+    model = VadamRegressor(random_state=0, budget=4, epochs=60, members=1).fit(X, y)
+    assert np.abs(model.predict(X[4:]) - X[4:, 0]).mean() < 0.5
+    np.testing.assert_array_equal(without_outliers(y)[4:], y[4:])
+    lognormal = np.exp(2 * random.normal(size=1000))
+    np.testing.assert_array_equal(without_outliers(lognormal), lognormal)  # many are far out: it is their shape
 
 
 def test_gaps_in_arrays():

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
+EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
+SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
+MOST = 0.9
+"""A column of text holds numbers if so many of its values can be read as such."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
@@ -67,43 +71,86 @@ def _read_text(path: Path) -> "pd.DataFrame":
             raise ValueError("it is not text") from error
         encoding = "latin-1" if len(content) - error.start > 4 else "utf-8-sig"
     head = content[:100_000].decode(encoding, errors="replace")
-    separator = _separator(head, path.suffix.lower())
+    lines = _first_lines(head)
+    separator = _separator(lines, path.suffix.lower())
+    title_lines, names = _header(lines, separator)
     options: dict[str, Any] = {
         "sep": separator,
         "encoding": encoding,
         "na_values": MISSING,
         "keep_default_na": False,
         "skipinitialspace": True,
+        "skiprows": title_lines,
     }
     table = pd.read_csv(io.BytesIO(content), **options)
     if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
         table = pd.read_csv(io.BytesIO(content), **options, decimal=",")
-    names = [name.strip() for name in next(csv.reader([head.lstrip().splitlines()[0]], delimiter=separator))]
-    table.attrs["notes"] = [
+    for name in table:
+        if not pd.api.types.is_numeric_dtype(table[name]):
+            table[name] = _european_numbers(table[name], surely=separator != ",")
+    notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
+    notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]
+    table.attrs["notes"] = notes
     return table
 
 
-def _separator(text: str, suffix: str) -> str:
-    """Return the separator that splits the first lines into the same, largest number of cells."""
+def _first_lines(text: str) -> list[str]:
+    """Return the first lines, without one that is cut."""
+    lines = text.splitlines()[:50]
+    return lines[:-1] if len(lines) > 2 and not text.endswith("\n") else lines
+
+
+def _separator(lines: list[str], suffix: str) -> str:
+    """Return the separator that splits the lines into the same, largest number of cells."""
     if suffix == ".tsv":
         return "\t"
-    lines = [line for line in text.splitlines()[:50] if line.strip()]
-    lines = lines[:-1] if len(lines) > 2 and not text.endswith("\n") else lines
     best, most = ",", 1
     for separator in SEPARATORS:
-        counts = [len(row) for row in csv.reader(lines, delimiter=separator)]
-        if counts and counts[0] > most and sum(count == counts[0] for count in counts) >= 0.9 * len(counts):
-            best, most = separator, counts[0]
+        counts = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
+        usual = max(counts, key=counts.count, default=0)
+        if usual > most and counts.count(usual) >= 0.9 * len(counts):
+            best, most = separator, usual
     return best
+
+
+def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
+    """Return how many lines stand above the names of the columns, and the names.
+
+    Lines above a header are a title if they have other cells than the table, or mostly empty ones.
+    """
+    rows = list(csv.reader(lines, delimiter=separator))
+    counts = [len(row) for row in rows if row]
+    usual = max(counts, key=counts.count, default=0)
+    for number, row in enumerate(rows[:20]):
+        if usual > 1 and len(row) == usual and sum(bool(cell.strip()) for cell in row) > usual / 2:
+            cells_span_lines = len(rows) < len(lines) and number > 0
+            return (0 if cells_span_lines else number), [cell.strip() for cell in row]
+    return 0, [cell.strip() for cell in rows[0]] if rows else []
 
 
 def _has_decimal_comma(column: "pd.Series") -> bool:
     known = [value for value in column.dropna() if isinstance(value, str)]
     return bool(known) and sum(bool(DECIMAL_COMMA.match(value)) for value in known) > 0.5 * len(known)
+
+
+def _european_numbers(column: "pd.Series", surely: bool) -> "pd.Series":
+    """Return the numbers of a column with texts such as "1.234,56 €", or the column as it is.
+
+    Unless ``surely``, at least one text must have both a dot and a comma: "1,234" alone may be a thousand.
+    """
+    import pandas as pd
+
+    texts = column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
+    matching = texts.map(lambda text: bool(EUROPEAN_NUMBER.match(text)))
+    mixed = any("." in text and "," in text for text in texts[matching])
+    if not len(texts) or matching.mean() < MOST or not (mixed or (surely and texts.str.contains(r"[.,]").any())):
+        return column
+    plain = texts[matching].str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return pd.to_numeric(plain).reindex(column.index)
 
 
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":

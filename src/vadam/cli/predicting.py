@@ -108,7 +108,13 @@ def _predictions(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
         "aleatoric": prediction.aleatoric[:, 0].numpy(),
     }
     decimals = _decimals(values["std"])
-    return pd.DataFrame({name: np.round(value, decimals) for name, value in values.items()}, index=X.index)
+    return pd.DataFrame({name: _rounded(value, decimals) for name, value in values.items()}, index=X.index)
+
+
+def _rounded(values: np.ndarray, decimals: int) -> np.ndarray:
+    """Return rounded numbers; whole ones as integers, so that files show no ".0"."""
+    rounded = np.round(values, decimals)
+    return rounded.astype(np.int64) if decimals == 0 and np.abs(rounded).max(initial=0.0) < 2**53 else rounded
 
 
 def _decimals(std: np.ndarray) -> int:

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -13,6 +15,7 @@ if TYPE_CHECKING:
 MAX_CLASSES = 10
 """A target of whole numbers with at most this many different values is a class label."""
 MIN_ROWS = 10
+LARGEST_TARGET = 1e100
 
 
 @dataclass
@@ -40,6 +43,8 @@ def prepare(
         by_lower = {name.lower(): name for name in table.columns}
         near = difflib.get_close_matches(target.lower(), list(by_lower), n=1, cutoff=0.5)
         hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
+        if all(_is_number(name) for name in table.columns):
+            hint = " Its first line holds numbers: write the names of the columns above it."
         problems.append(f"The table has no column {target!r}.{hint} Its columns: {', '.join(table.columns)}.")
         raise CommandError(list_problems(path, problems))
     y = table[target]
@@ -57,6 +62,11 @@ def prepare(
         problems.append(f"Rows with a target: {len(table)}. Give at least {MIN_ROWS} to learn from.")
     elif y.nunique() < 2:
         problems.append(f"The target {target!r} is always {y.iloc[0]}: there is nothing to learn.")
+    elif kind == "regression" and (largest := y.abs().max()) > LARGEST_TARGET:
+        problems.append(
+            f"The target {target!r} holds {largest:.3g} in line {int(y.abs().idxmax()) + 2}, which is too large to compute "
+            "with: correct it or remove the row, or use other units if all are so large."
+        )
     elif kind == "classification" and y.nunique() > 0.5 * len(y):
         problems.append(
             f"The target {target!r} has {y.nunique()} different labels in {len(y)} rows: an id or free text? "
@@ -72,7 +82,29 @@ def prepare(
             problems.append(f"{error}.")
     if problems:
         raise CommandError(list_problems(path, problems))
+    if kind == "regression":
+        notes += _outliers(y, target)
     return Prepared(X, y, kind, notes)
+
+
+def _outliers(y: "pd.Series", target: str) -> list[str]:
+    """Return a note on targets that are far from all others."""
+    from vadam.estimators.search import without_outliers
+
+    values = y.to_numpy(dtype=float)
+    lines = [int(y.index[k]) + 2 for k in np.flatnonzero(without_outliers(values) != values)]
+    if not lines:
+        return []
+    shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
+    return [f"{target!r} is far from all other values in line {shown}: check it."]
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def list_problems(path: Path, problems: list[str]) -> str:

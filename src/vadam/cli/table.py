@@ -9,6 +9,7 @@ import typer
 from vadam.cli.errors import exit_on_error
 from vadam.cli.json_output import Json, print_json
 from vadam.cli.progress import bar, waiting
+from vadam.report.html import four_digits
 
 NOTHING_WRITTEN = "Nothing was written."
 
@@ -125,4 +126,4 @@ def _show(answer: dict[str, Any]) -> None:
         elif isinstance(value, list):
             typer.echo(f"{label}: {', '.join(map(str, value))}")
         else:
-            typer.echo(f"{label}: {value:.4g}" if isinstance(value, float) else f"{label}: {value}")
+            typer.echo(f"{label}: {four_digits(value) if isinstance(value, float) else value}")

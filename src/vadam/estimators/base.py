@@ -38,11 +38,11 @@ NOISE_PRECISIONS = (2.0, 2_000.0)
 TEMPERATURES = (0.01, 1.0)
 DROPOUT_RATES = (0.002, 0.5)
 HELD_OUT_MEMBERS = 3
-"""Networks a fold that judge the rows they have not seen; a mixture needs no more to be judged."""
+"""Largest number of networks per fold that predict its held-out rows, on which the model is calibrated."""
 FILLS = 8
-"""Draws of a value that was never seen in training."""
+"""Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
 CLIP = 3.0
-"""Inputs beyond so many quartile distances are squeezed, so that outliers do not lever the network."""
+"""Number of quartile distances beyond which inputs are squeezed, so that outliers do not dominate the network."""
 
 
 @dataclass(eq=False, repr=False)
@@ -179,7 +179,7 @@ class VadamEstimator(BaseEstimator):
         return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
 
     def _go_on(self, X: Any, y: np.ndarray, sample_weight: Any) -> Self:
-        """Train on with new rows: the posterior of every member is the prior of the next. Columns and scales stay."""
+        """Continue training with new rows: the posterior of every member becomes its prior. Columns and scales stay."""
         check_is_fitted(self, "stack_")
         if self.stack_.precision is None:
             raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
@@ -250,7 +250,7 @@ class VadamEstimator(BaseEstimator):
         return space
 
     def _method(self, lr: float) -> Callable[[int], Method]:
-        """Return the method as a function of the number of steps: the memory of Vadam's s is a quarter of them."""
+        """Return the method as a function of the number of steps: Vadam's s averages over a quarter of them."""
         named = isinstance(self.optimizer, str)
         method = method_of(self.optimizer, int(self.samples))
         start = method.settings.get("init_precision")
@@ -275,7 +275,7 @@ class VadamEstimator(BaseEstimator):
     # Results and files ------------------------------------------------------------------------------------------------------
 
     def _found(self) -> dict[str, Any]:
-        """Return the arguments with which another fit repeats what this one has found."""
+        """Return the arguments that give another fit the settings found by this one."""
         return {name: value for name, value in self.setting_.numbers.items() if hasattr(self, name)}
 
     def refit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
@@ -288,7 +288,7 @@ class VadamEstimator(BaseEstimator):
         return clone(self).set_params(**found).fit(X, y, sample_weight=sample_weight)
 
     def _fitted_state(self) -> dict[str, Any]:
-        """Return what a fit has found besides the weights, as JSON's types."""
+        """Return everything that a fit has learned besides the weights, as JSON types."""
         return {
             "encoder": self.encoder_.as_dict(),
             "centre": self.centre_.tolist(),
@@ -300,7 +300,7 @@ class VadamEstimator(BaseEstimator):
         }
 
     def _restore_state(self, found: dict[str, Any]) -> None:
-        """Take over what :meth:`_fitted_state` has returned."""
+        """Restore the state that :meth:`_fitted_state` returned."""
         self.encoder_ = TableEncoder.from_dict(found["encoder"])
         self.centre_, self.spread_ = np.array(found["centre"], float), np.array(found["spread"], float)
         numbers = {str(name): float(value) for name, value in found["setting"]["numbers"].items()}

@@ -28,9 +28,15 @@ QUANTILES = np.linspace(0, 1, 21)
 ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|no|number|record|row|rownames|serial|unnamed: 0)$", re.IGNORECASE
 )
+MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
-    r"^\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{4})([T ]\d{1,2}:\d{2}(:\d{2}.*)?)?\s*$"
+    r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*)?)?\s*$",
+    re.IGNORECASE,
 )
+LARGEST = 1e100
+"""Numbers beyond it are taken for it, so that their squares can be computed."""
+SHOWN_CHARACTERS = 40
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
 
@@ -162,7 +168,7 @@ class TableEncoder:
         if not len(known):
             self.left_out[name] = "it is empty"
         elif known.nunique() == 1:
-            self.left_out[name] = f"it is always {_shown(known.iloc[0])}"
+            self.left_out[name] = f"it is always {_shortened(_shown(known.iloc[0]))}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
             if _is_id(name, known, first):
                 self.left_out[name] = "it looks like an id: a different whole number in every row"
@@ -292,7 +298,7 @@ def _floats(values: Any) -> np.ndarray:
         if not pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
             values = pd.to_numeric(values.astype("object").map(_readable), errors="coerce")
         numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.where(np.isfinite(numbers), numbers, np.nan)
+    return np.clip(np.where(np.isfinite(numbers), numbers, np.nan), -LARGEST, LARGEST)
 
 
 def _readable(value: Any) -> Any:
@@ -314,6 +320,12 @@ def _shown(value: Any) -> str:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
     return str(value).strip()
+
+
+def _shortened(text: str) -> str:
+    """Return text on one line, cut if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
 
 
 def _is_id(name: str, known: Any, first: bool) -> bool:

@@ -94,7 +94,7 @@ def _maximum(value: Callable[[float], float]) -> tuple[float, float]:
 
 
 def _thinned(held_out: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
-    """Return some of the rows and samples: enough for two numbers."""
+    """Return a subset of the rows and samples that is large enough to fit two numbers."""
     every = max(1, sum(len(y) for _, y in held_out) // ROWS_AT_MOST)
     thinned = []
     for samples, y in held_out:

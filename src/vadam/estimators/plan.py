@@ -38,7 +38,7 @@ def steps_for(rows: int) -> int:
 
 
 def lr_for(rows: int) -> float:
-    """Return the learning rate at the start, for Vadam; deeper networks want a smaller one."""
+    """Return the learning rate at the start, for Vadam; deeper networks need a smaller one."""
     return 0.02 if rows < MANY else 0.01
 
 
@@ -52,4 +52,4 @@ def rungs_for(rows: int, budget: int, folds: int) -> list[Rung]:
 
 def folds_held_out(rows: int, folds: int) -> int:
     """Return how many folds are held out once more, by the setting that was found, to calibrate its predictions."""
-    return 1 if rows >= 2 * MANY else folds
+    return 1 if rows >= 2 * MANY else min(2, folds) if rows >= MANY else folds

@@ -28,6 +28,9 @@ WILD_ROWS, WILD_SAMPLES, WILD_ERROR = 500, 10, 2.0
 TRANSFORM_PENALTY = 0.1
 """A transform of the target must gain so much log-likelihood a row: it makes the mean of predictions worse."""
 
+FAR_OUT, RARE = 20.0, 0.01
+"""Targets so many quartile distances away are outliers, if at most this share of the rows has them."""
+
 Progress = Callable[[int, str], None]
 
 
@@ -155,6 +158,7 @@ def fold_members(
 ) -> list[Member]:
     """Return networks for the training rows of a fold, or for all rows."""
     _, y = problem.transformed(setting.transform)
+    y = y if setting.likelihood in ("bernoulli", "categorical") else without_outliers(y)
     rows = len(y) if fold is None else len(fold[0])
     seed = problem.seed + 1000 * (number + 1) if fold is not None else problem.seed
     return [
@@ -170,6 +174,17 @@ def fold_members(
         )
         for k in range(members)
     ]
+
+
+def without_outliers(y: np.ndarray) -> np.ndarray:
+    """Return the targets of the training: rare ones that are far from all others stand at the limit.
+
+    One number with zeros too many would set the scale of all others. Predictions are judged by the targets as they are.
+    """
+    low, high = np.quantile(y, (0.25, 0.75), axis=0)
+    limited = np.clip(y, low - FAR_OUT * (high - low), high + FAR_OUT * (high - low))
+    few = (limited != y).mean(0) <= RARE
+    return np.where(few & (high > low), limited, y)
 
 
 def trained(

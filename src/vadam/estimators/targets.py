@@ -64,7 +64,7 @@ class Transform:
 
     def forward(self, y: np.ndarray) -> np.ndarray:
         """Return z."""
-        return self.of(torch.from_numpy(np.asarray(y, dtype=np.float64))).numpy()
+        return self.of(torch.from_numpy(np.array(y, dtype=np.float64))).numpy()
 
     def of(self, y: Tensor) -> Tensor:
         """Return z of tensors; −∞ for the logarithm of what is not positive."""

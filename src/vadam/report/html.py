@@ -40,6 +40,13 @@ def fill(template: str, **parts: str) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
 
 
+def four_digits(value: float) -> str:
+    """Return a number for people: four significant digits, and no exponent if it is of a usual size."""
+    if value and not 1e-4 <= abs(value) < 1e12:
+        return f"{value:.4g}"
+    return f"{float(f'{value:.4g}'):.8f}".rstrip("0").rstrip(".")
+
+
 def table(content: Table) -> str:
     """Return an HTML table; cells carry their column's name, so that a narrow screen can show it."""
     if not content.rows:

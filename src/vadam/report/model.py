@@ -26,7 +26,9 @@ class Evaluation(Protocol):
 
     def summary(self) -> dict[str, Any]: ...
 
-    def figure(self) -> "tuple[Figure, str]": ...
+    def lead(self, baselines: dict[str, float]) -> str: ...
+
+    def figures(self) -> "list[tuple[Figure, str]]": ...
 
 
 @dataclass(frozen=True)
@@ -78,23 +80,41 @@ class RegressionEvaluation:
             "coverage_of_90_percent_intervals": self.coverage,
         }
 
-    def figure(self) -> "tuple[Figure, str]":
+    def lead(self, baselines: dict[str, float]) -> str:
+        """Return the result in words."""
+        shown = html.four_digits
+        error = shown(self.summary()["rmse"])
+        others = [
+            f"{shown(value)} ({name.removeprefix('rmse_of_').replace('_', ' ')})" for name, value in baselines.items()
+        ]
+        against = f" Compare: {', '.join(others)}." if others else ""
+        return (
+            f"On {len(self.actual)} rows that the model had not seen, the usual error (RMSE) is {error}.{against} "
+            f"Of the 90 % intervals, {self.coverage:.0%} hold the true value."
+        )
+
+    def figures(self) -> "list[tuple[Figure, str]]":
+        blue, ink = theme.COLOURS["VOGN"], theme.INK
         with theme.style():
-            figure, (left, right) = theme.panels(2, width=4.0, height=3.4)
+            truth, (left,) = theme.panels(1, width=4.4, height=3.6)
             low, high = self.quantiles[:, 0], self.quantiles[:, -1]
             bars = np.abs(np.stack([self.mean - low, high - self.mean]))
-            blue, ink = theme.COLOURS["VOGN"], theme.INK
             left.errorbar(self.actual, self.mean, yerr=bars, fmt=".", color=blue, ecolor=f"{blue}50", linewidth=1)
             ends = [float(self.actual.min()), float(self.actual.max())]
             left.plot(ends, ends, color=ink, linewidth=0.8)
+            left.locator_params(nbins=5)
             left.set_xlabel(f"{self.target}, actual", parse_math=False)
             left.set(ylabel="predicted, with 90 % interval", title="Held-out rows")
+            calibration, (right,) = theme.panels(1, width=4.4, height=3.6)
             observed = (self.actual[:, None] <= self.quantiles).mean(0)
             right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
             right.plot(self.levels, observed, "o-", color=theme.COLOURS["Vadam"], markersize=4)
             right.set(xlabel="predicted probability of a lower value", ylabel="observed share", title="Calibration")
             right.grid()
-        return figure, "Left: predictions against truth. Right: a calibrated model lies on the diagonal."
+        return [
+            (truth, "Predictions against truth: the line is a perfect prediction."),
+            (calibration, "A calibrated model lies on the diagonal."),
+        ]
 
 
 @dataclass(frozen=True)
@@ -120,15 +140,23 @@ class ClassificationEvaluation:
             "majority_share": float(np.bincount(self.numbers).max() / len(self.numbers)),
         }
 
-    def figure(self) -> "tuple[Figure, str]":
+    def lead(self, baselines: dict[str, float]) -> str:
+        """Return the result in words."""
+        others = [
+            f"{value:.0%} ({name.removeprefix('accuracy_of_').replace('_', ' ')})" for name, value in baselines.items()
+        ]
+        against = f" Compare: {', '.join(others)}." if others else ""
+        accuracy = self.summary()["accuracy"]
+        return f"Of {len(self.numbers)} rows that the model had not seen, {accuracy:.0%} are predicted right.{against}"
+
+    def figures(self) -> "list[tuple[Figure, str]]":
         right_class = self.probabilities.argmax(1) == self.numbers
         confidence = self.probabilities.max(1)
         edges = np.quantile(confidence, np.linspace(0, 1, 9))
         bins = np.clip(np.searchsorted(edges, confidence, side="right") - 1, 0, 7)
         filled = [b for b in range(8) if np.any(bins == b)]
         with theme.style():
-            figure, (left, right) = theme.panels(2, width=4.0, height=3.4)
-            ink = theme.INK
+            histogram, (left,) = theme.panels(1, width=4.4, height=3.6)
             left.hist(
                 [confidence[right_class], confidence[~right_class]],
                 bins=20,
@@ -138,7 +166,8 @@ class ClassificationEvaluation:
             )
             left.set(xlabel="probability of the chosen class", ylabel="held-out rows", title="Held-out rows")
             left.legend(fontsize=8)
-            right.plot([0, 1], [0, 1], color=ink, linewidth=0.8)
+            calibration, (right,) = theme.panels(1, width=4.4, height=3.6)
+            right.plot([0, 1], [0, 1], color=theme.INK, linewidth=0.8)
             right.plot(
                 [confidence[bins == b].mean() for b in filled],
                 [right_class[bins == b].mean() for b in filled],
@@ -148,16 +177,15 @@ class ClassificationEvaluation:
             )
             right.set(xlabel="predicted probability", ylabel="share that is right", title="Calibration")
             right.grid()
-        return (
-            figure,
-            "Left: the confidence of the model on right and wrong rows. Right: a calibrated model lies on the diagonal.",
-        )
+        return [
+            (histogram, "The confidence of the model on right and wrong rows."),
+            (calibration, "A calibrated model lies on the diagonal."),
+        ]
 
 
 def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, command: str = "") -> Path:
     """Write the page, a single HTML file, and return its path."""
-    figure, caption = evaluation.figure()
-    drawing = theme.svg(figure, "model").replace("<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1)
+    figures = "".join(_figure(figure, k, caption) for k, (figure, caption) in enumerate(evaluation.figures()))
     rows = [
         (name.replace("_", " "), _shown(value))
         for name, value in {**evaluation.summary(), **(facts.baselines if facts else {})}.items()
@@ -166,7 +194,8 @@ def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, c
         html.asset("model.html"),
         style=html.asset("page.css"),
         title=html.text(evaluation.target),
-        figure=f"<figure>{drawing}<figcaption>{html.text(caption)}</figcaption></figure>",
+        lead=html.text(evaluation.lead(facts.baselines if facts else {})),
+        figures=figures,
         table=html.table(
             Table("Evaluated on held-out rows. The saved model was then fitted to all rows.", ("", "value"), rows)
         ),
@@ -174,6 +203,13 @@ def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, c
     )
     atomic.write_text(path, page)
     return path
+
+
+def _figure(figure: "Figure", number: int, caption: str) -> str:
+    drawing = theme.svg(figure, f"model{number}").replace(
+        "<svg ", f'<svg role="img" aria-label="{html.text(caption)}" ', 1
+    )
+    return f"<figure>{drawing}<figcaption>{html.text(caption)}</figcaption></figure>"
 
 
 def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
@@ -199,4 +235,4 @@ def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
 
 
 def _shown(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+    return html.four_digits(value) if isinstance(value, float) else str(value)
