@@ -33,7 +33,7 @@ def diagonal_in_basis(X: Tensor, AL: Tensor | None, AR: Tensor | None) -> Tensor
 
 
 def relative(Q: Tensor | None, P: Tensor | None) -> Tensor | None:
-    """Return Qᵀ P, the axes P as the basis Q sees them; None for the identity."""
+    """Return Qᵀ P, the axes P expressed in the basis Q; None for the identity."""
     if is_identity(Q):
         return None if is_identity(P) else P
     return Q.mT if is_identity(P) else Q.mT @ P  # type: ignore[union-attr, operator]

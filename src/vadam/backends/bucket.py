@@ -20,7 +20,7 @@ from vadam.backends.shards import local, sharded_like
 from vadam.rules.binding import RuleArgs, scalar_fields, scope
 
 Grads = dict[Tensor, Tensor]
-"""A tensor of each of some parameters: gradients, curvatures, factors."""
+"""One tensor for each of several parameters, such as their gradients, curvatures or factors."""
 
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
@@ -32,8 +32,8 @@ def storage_dtype(p: Tensor) -> torch.dtype:
 
 
 def are_same(some: Collection[Any], others: Collection[Any]) -> bool:
-    """Return True if two collections hold the same objects."""
-    return len(some) == len(others) and all(map(operator.is_, some, others))
+    """Return True if two collections hold the same objects in the same order."""
+    return [*map(id, some)] == [*map(id, others)]
 
 
 Vectors = dict[str, Any]
@@ -43,8 +43,8 @@ Memory = tuple[list[int], list[int], list[Any] | None]
 
 
 def memory_of(tensors: Sequence[Tensor]) -> Memory:
-    """Return where tensors lie in memory. Methods are mapped, without a line of Python for each of many small tensors."""
-    strides = None if all(map(TensorBase.is_contiguous, tensors)) else [*map(TensorBase.stride, tensors)]
+    """Return addresses, sizes and strides of tensors; methods are mapped, because a Python loop over many small tensors is slow."""
+    strides = [*map(TensorBase.stride, tensors)] if False in map(TensorBase.is_contiguous, tensors) else None
     return [*map(TensorBase.data_ptr, tensors)], [*map(TensorBase.numel, tensors)], strides
 
 
@@ -224,7 +224,7 @@ class Bucket:
 
 
 def wrong_size(x: Tensor, p: Tensor) -> str:
-    """Return what to say of a tensor that has another number of elements than its parameter."""
+    """Return the error message for a tensor whose number of elements differs from its parameter's."""
     return (
         f"a tensor of {x.numel()} numbers belongs to {p.numel()} weights of shape {tuple(p.shape)}: was a parameter given other "
         f"data, or the optimizer the state of another model? Build a new optimizer for a model of another size"
@@ -260,7 +260,7 @@ def names_per_weight(rule_args: RuleArgs) -> tuple[str, ...]:
 
 
 def args_of(rule_args: RuleArgs, members: Sequence[int]) -> RuleArgs:
-    """Return the arguments of some parameters, given by their positions: lists of tensors are cut."""
+    """Return the arguments of the parameters at some positions: of a list of tensors, the tensors at these positions."""
     if list not in map(type, rule_args.values()):
         return rule_args
     return {k: [v[i] for i in members] if isinstance(v, list) else v for k, v in rule_args.items()}

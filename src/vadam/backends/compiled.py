@@ -19,7 +19,7 @@ class Compiled(Plain):
     """Compiles the functions of a bucket; one function serves every size."""
 
     def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
-        """Compute one part of a bucket with numbers as one vector: what changes between steps is not a constant of the code."""
+        """Compute one part of a bucket; numbers are passed as one vector, so that a new value does not compile again."""
         rule, vectors, scalars, rule_args, argument = arguments
         if scope(rule) == "tensor":  # it branches on the number of the step, and its time goes into matrix products
             return super().evaluate(function, *arguments)

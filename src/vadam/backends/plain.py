@@ -55,7 +55,7 @@ def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: Rul
 
 
 def sampling_precision(rule: ModuleType, state: Any, rule_args: RuleArgs) -> Tensor:
-    """Return the precision of the sampled weights: that of the posterior, and the extra one for sampling only."""
+    """Return the precision of the sampled weights: the posterior's, plus ``sampling_precision``."""
     precision, extra = call(rule.precision, state, rule_args=rule_args), rule_args["sampling_precision"]
     return precision if isinstance(extra, float) and not extra else precision + extra
 
@@ -152,7 +152,7 @@ class Plain:
         return dict(zip([*names, *map(str, range(len(slots)))], bucket.gather(*own, *slots), strict=True))
 
     def overwrites(self, bucket: Bucket, mu: Tensor) -> bool:
-        """Return True if ``sample`` or what follows writes to the vector of the means."""
+        """Return True if writing the sample overwrites the vector of the means."""
         return bucket.is_view(mu) or bucket.size > CHUNK
 
     def sample(self, bucket: Bucket, vectors: Vectors, noise: NoiseSource, index: int, sign: float) -> Tensor:

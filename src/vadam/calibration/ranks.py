@@ -7,7 +7,7 @@ import math
 from torch import Tensor
 
 ROUNDING = 1e-9
-"""(n + 1) level is a whole number up to this."""
+"""Largest distance from a whole number at which (n + 1) level still counts as one."""
 
 
 def upper_rank(n: int, level: float) -> int:

@@ -21,7 +21,7 @@ from vadam.likelihoods import Gaussian, InputNoiseGaussian, InputNoiseStudentT, 
 from vadam.prediction import Classes, Regression
 
 WIDEST = math.log(1000.0)
-"""A scale is looked for between 1/1000 and 1000."""
+"""Bound of the logarithm of a scale: the search runs from 1/1000 to 1000."""
 
 
 @dataclass(frozen=True)

@@ -158,7 +158,7 @@ def copied(values: Any, rows: Any = None) -> Tensor:
 
 
 def contents(members: Sequence[Member]) -> dict[str, Any]:
-    """Return the content of the members besides seeds, by field: digests of arrays, and numbers."""
+    """Return everything that defines the members apart from their seeds, by field: checksums of arrays, and numbers."""
     known: dict[int, Any] = {}  # members often share their arrays: each is read once
 
     def digest(values: Any) -> Any:

@@ -140,11 +140,11 @@ class Method:
         return self.rule.init(mu, **self._taken("init", rule_args))
 
     def precision(self, state: Any, rule_args: RuleArgs) -> Tensor | None:
-        """Return the precision of the posterior; None if the weights are points."""
+        """Return the precision of the posterior; None if the weights are deterministic."""
         return self.rule.precision(state, **self._taken("precision", rule_args)) if self.has_posterior else None
 
     def sampling_precision(self, state: Any, rule_args: RuleArgs) -> Tensor | None:
-        """Return the precision that the weights are drawn with; None if they are points."""
+        """Return the precision that the weights are drawn with; None if they are deterministic."""
         precision, extra = self.precision(state, rule_args), rule_args["sampling_precision"]
         return precision if precision is None or not extra else precision + extra
 

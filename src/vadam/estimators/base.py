@@ -71,12 +71,21 @@ class VadamEstimator(BaseEstimator):
 
     # Columns -----------------------------------------------------------------------------------------------------------------
 
+    def _checked(self, X: Any, *, reset: bool) -> Any:
+        """Return a DataFrame as it is, or an array of numbers; ``reset`` remembers the columns, otherwise they are compared."""
+        if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow
+            X = X.to_pandas()
+        if hasattr(X, "columns"):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        rows = 2 if reset else 1
+        return validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
+        )
+
     def _learn_columns(self, X: Any) -> np.ndarray:
         """Fit the encoder of the columns to a table; return its numbers, squeezed."""
-        if hasattr(X, "columns"):
-            validate_data(self, X, skip_check_array=True)  # remembers the names
-        else:
-            X = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2)
+        X = self._checked(X, reset=True)
         self.encoder_ = TableEncoder().fit(X)
         values = self.encoder_.encode(X).values
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
@@ -95,10 +104,7 @@ class VadamEstimator(BaseEstimator):
         Rows with values that were never seen in training are filled in ``FILLS`` ways, and the samples share them out.
         """
         check_is_fitted(self, "stack_")
-        if hasattr(X, "columns"):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        X = self._checked(X, reset=False)
         encoded = self.encoder_.encode(X)
         found = outputs(self.stack_, self._squeezed(encoded.values), int(self.predict_samples))
         if encoded.unseen.any():
@@ -183,10 +189,7 @@ class VadamEstimator(BaseEstimator):
         check_is_fitted(self, "stack_")
         if self.stack_.precision is None:
             raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
-        if hasattr(X, "columns"):
-            validate_data(self, X, reset=False, skip_check_array=True)
-        else:
-            X = validate_data(self, X, reset=False, dtype=np.float64, ensure_all_finite="allow-nan")
+        X = self._checked(X, reset=False)
         check_consistent_length(X, y)
         scaling = Scaling(*(values[0] for values in self.stack_.scaling))
         x = scaling.x(tensor(self._squeezed(self.encoder_.encode(X).values)))

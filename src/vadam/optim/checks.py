@@ -1,4 +1,4 @@
-"""Checks of the arguments that are not a rule's: the name, the value, the fix."""
+"""Check the arguments that do not belong to a rule; an error gives the name, the value and the fix."""
 
 import operator
 from typing import Any
@@ -35,7 +35,7 @@ def common(
 
 
 def whole(name: str, value: Any, *, low: int) -> None:
-    """Refuse what is not a whole number of at least ``low``."""
+    """Raise unless the value is a whole number of at least ``low``."""
     try:
         valid = not isinstance(value, bool) and operator.index(value) >= low
     except TypeError:
@@ -45,13 +45,13 @@ def whole(name: str, value: Any, *, low: int) -> None:
 
 
 def flag(name: str, value: Any) -> None:
-    """Refuse what is neither True nor False."""
+    """Raise unless the value is True or False."""
     if not isinstance(value, bool):
         raise ValueError(f"{name} must be True or False, got {value!r}")
 
 
 def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is not one of the choices."""
+    """Raise unless the value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
 

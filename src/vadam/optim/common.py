@@ -1,4 +1,4 @@
-"""Arguments that the optimizers of the family share: of the data and the prior, which groups may set, and of the whole optimizer."""
+"""Arguments that all optimizers share: those of the data and the prior, which a group may set, and those of the whole optimizer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from vadam.gaussian import MeanFieldGaussian
 
 
 class Common(TypedDict, total=False):
-    """See ``vadam.Vadam`` for what they mean."""
+    """The types of the common arguments; ``vadam.Vadam`` describes them."""
 
     data_weight: float
     temperature: float

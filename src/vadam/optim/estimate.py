@@ -118,7 +118,7 @@ class Estimate:
         return True
 
     def expect_scaling(self, params: list[Tensor]) -> None:
-        """Remember the norms before somebody may scale the gradients."""
+        """Store the norms of the gradients before the user may clip or unscale them."""
         if self._h is not None and self._before is None:
             (self._before,) = self._optimizer._norms(gradients(params))
 
@@ -128,7 +128,7 @@ class Estimate:
         return self._optimizer._curvatures(self.last, g) if self._h is None else self._h
 
     def _rescaled(self, h: Grads, before: Norms, g: Grads) -> Grads:
-        """Return ĥ after what happened to the gradients since their norms were ``before``."""
+        """Return ĥ scaled as the gradients were scaled since their norms were ``before``."""
         return rescaled(h, before, self._optimizer._norms(g)[0], self._optimizer.curvature_degree)
 
     def scale(self, norms: Norms) -> Grads | None:

@@ -92,7 +92,7 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
 
 
 def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[str]:
-    """Return the posterior's name of each parameter: by the parameters' own names, otherwise by their order."""
+    """Return each parameter's name in the earlier posterior: by the parameters' own names, otherwise by their order."""
     if "param_names" in group:
         names = list(group["param_names"])
         missing = next((name for name in names if name not in post.mean and name not in post.point), None)
@@ -156,7 +156,7 @@ def _whole(x: Any) -> float | Tensor:
 
 @torch.no_grad()
 def learn(opt: RuleOptimizer) -> None:
-    """Set ``prior_precision`` of the groups whose turn it is to λ = D / Σ (σ² + (μ − μ₀)²). Reads one number of each from the device."""
+    """Set ``prior_precision`` of each group that is due to λ = D / Σ (σ² + (μ − μ₀)²); this reads one number per group from the device."""
     for group in opt.param_groups:
         every = group.get("learn_prior_every", 0)
         if not every or group["deterministic"]:

@@ -1,4 +1,4 @@
-"""Carrying an optimizer elsewhere: checkpoints, copies, pickles. Resuming is bit-exact, the random state included."""
+"""Checkpoints, copies and pickles of an optimizer. Resuming is bit-exact, the random state included."""
 
 from __future__ import annotations
 

@@ -75,8 +75,8 @@ class RuleOptimizer(Resumable):
         return [p for group in self.param_groups for p in group["params"] if p.requires_grad]
 
     def _sampled(self) -> list[Tensor]:
-        groups = (group for group in self.param_groups if not group["deterministic"])
-        return [p for group in groups for p in group["params"] if p.requires_grad]
+        groups = self.param_groups
+        return [p for group in groups if not group["deterministic"] for p in group["params"] if p.requires_grad]
 
     def _buckets(self, params: Collection[Tensor] | None = None, *, sampled: bool = False) -> list[Bucket]:
         """Sort parameters, by default all that are trained or ``sampled``, into buckets, with arguments and state as they are.
@@ -84,16 +84,18 @@ class RuleOptimizer(Resumable):
         The buckets are kept from step to step while parameters, state and what belongs together stay the same.
         """
         wanted = self._trained() if params is None else params
-        plan = next((plan for plan in self._plans if are_same(wanted, plan.params)), None)
-        if plan is None or not plan.refresh(self):
-            current = [other for other in self._plans if other is not plan and other.is_current(self)]
+        for plan in self._plans:
+            if are_same(wanted, plan.params) and plan.refresh(self):
+                break
+        else:
+            current = [plan for plan in self._plans if not are_same(wanted, plan.params) and plan.is_current(self)]
             plan = Plan([*wanted], self)
             self._plans = [plan, *current[:1]]
         buckets = [bucket for bucket in plan.buckets if bucket.sampled] if sampled else plan.buckets
         return buckets + self._model_bucket({*wanted}) if plan.sees_model else buckets
 
     def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
-        """Return the one bucket of a rule that sees the whole model: where groups differ in a letter, it becomes a vector."""
+        """Return the one bucket of a rule that sees the whole model: an argument in which groups differ becomes a vector."""
         found = [(p, group, *self._rule_and_args_of(p, group)) for group, p in self._grouped() if p in wanted]
         found = [row for row in found if scope(row[2]) == "model"]
         if not found:

@@ -1,4 +1,4 @@
-"""The signature of an optimizer's ``__init__``, and what becomes of its arguments."""
+"""Turn the arguments of an optimizer's ``__init__`` into those of its parameter groups."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def contains(interval: str, value: Any) -> bool:
 
 
 def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
-    """Refuse wrong values; replace an ``init_precision`` that is a word or was left out by its number, refuse one below the prior's."""
+    """Raise for wrong values, and replace an ``init_precision`` of None or "prior" by its number."""
     for argument in arguments:
         argument.check(values[argument.name])
     _check_batch_size(values)

@@ -129,7 +129,7 @@ def update(
 
 
 def _next_basis(L: Tensor, Q: Tensor) -> tuple[Tensor, Tensor]:
-    """Return qr((L + ρI) Q), and the new axes as the old basis sees them."""
+    """Return qr((L + ρI) Q), and the new axes expressed in the old basis."""
     if is_identity(Q):
         return Q, Q
     new, _ = torch.linalg.qr(L @ Q + SHIFT * L.diagonal().mean() * Q)

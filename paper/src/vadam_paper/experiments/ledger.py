@@ -22,7 +22,7 @@ class Claim:
 
     @property
     def beyond_paper(self) -> bool:
-        """Return True for an aim of this project: ``where`` then says "Aim of …"."""
+        """Return True for an aim of this project instead of a claim of the paper: ``where`` starts with "Aim of"."""
         return self.where.startswith("Aim of ")
 
 

@@ -18,7 +18,7 @@ def slug(verdict: Verdict) -> str:
 
 
 def summary(rows: list[Entry]) -> str:
-    """Return the four counts and a bar of their shares."""
+    """Return the number of claims with each verdict, and a bar of their shares."""
     counts = Counter(entry.evidence.verdict for entry in rows)
     tiles = "".join(
         f'<li class="{slug(verdict)}"><strong>{counts[verdict]}</strong> {verdict.value}</li>' for verdict in Verdict

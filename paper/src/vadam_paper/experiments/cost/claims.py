@@ -13,7 +13,7 @@ LIKE_WITH_LIKE = {
 
 
 def _less_computation(results: Results) -> Evidence:
-    """Compare both in torch's operators and both compiled.
+    """Judge the times of a step with torch's operators, and those of compiled steps.
 
     The evidence also reports the default backend.
     """

@@ -63,7 +63,7 @@ def _maximum_likelihood(model: Any, x: Any, y: Any, how: str) -> Callable[[], No
 
 
 def _stochastic_layers(model: Any, x: Any, y: Any, how: str) -> Callable[[], None]:
-    """Weights are drawn inside the layers; Adam trains means and deviations."""
+    """Return a step of Bayes by backprop: layers draw their own weights, and Adam trains means and deviations."""
     import torch
     import torch.nn.functional as F
 

@@ -17,7 +17,7 @@ RATES = methods.Rates()
 
 
 def cells(config: Config) -> dict[str, float]:
-    """Costs in steps of a minibatch of 64; a VOGN-1 step costs a fifth of one."""
+    """Return the cells with their costs, in steps of a minibatch of 64; a VOGN-1 step costs a fifth of one."""
     vadam = config.vadam_epochs / config.batch_size
     costs = {"mf-exact": 0.05 * vadam, "vadam": vadam, "vogn-1": config.vogn_epochs / 5}
     if config.protocol == "authors":

@@ -48,7 +48,7 @@ def iterate(rule: Any, X: Tensor, y: Tensor, steps: int) -> Tensor:
 
 
 def recursion(X: Tensor, y: Tensor, steps: int) -> Tensor:
-    """Return the same by §4's recursion of the natural parameters; natural gradients are gradients in m (App. B)."""
+    """Return (μ, σ⁻²) after every step by §4's recursion of the natural parameters; natural gradients are gradients in m (App. B)."""
     N, lam = float(len(X)), PRIOR_PRECISION
     mu, precision = torch.zeros(2, dtype=torch.float64), torch.full((2,), INIT_PRECISION, dtype=torch.float64)
     first, second = precision * mu, -0.5 * precision

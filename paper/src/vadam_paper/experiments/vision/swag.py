@@ -16,7 +16,7 @@ RANK = 20
 
 
 class SWAG:
-    """The moments of the visited weights, and draws from the Gaussian with these."""
+    """The moments of the visited weights, and draws from the Gaussian that they define."""
 
     def __init__(self, model: nn.Module) -> None:
         self._average = AveragedModel(model)
