@@ -38,6 +38,19 @@ NOT_A_VERB = POINTING | {
     "Wherever", "While", "With", "Within", "Without",
 }  # fmt: skip
 
+# Phrases that a reader has to decode, each with what to write instead.
+UNCLEAR = {
+    r"of the old\b": "decay rate",
+    r"made anew|begun anew": "rebuilt, started again",
+    r"\bof now\b": "current",
+    r"(is|are) taken for": "counts as, is replaced by",
+    r"\b(for|of) who\b": "for the code that",
+    r"\bin sight of\b": "near",
+    r"\bas it lies\b|\blies? where\b|\blay where\b": "at the same address",
+    r"\bran away\b|\brun away\b": "diverged",
+    r"\bso many\b.*\bso many\b": "the name of each number",
+}
+
 
 def docstrings(tree: ast.Module) -> Iterator[tuple[ast.AST, str]]:
     """Yield the docstrings of modules, classes and functions, and the strings below an assignment that describe it."""
@@ -59,6 +72,9 @@ def problem(node: ast.AST, text: str, in_sources: bool) -> str | None:
     first = text.split()[0].rstrip(".,:;")
     if first in POINTING or text.startswith("The same"):
         return f"starts with {first!r}, which points at something else: name the subject"
+    for phrase, instead in UNCLEAR.items():
+        if found := re.search(phrase, text):
+            return f"says {found[0]!r}: write {instead!r}"
     if not in_sources or not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return None
     if first in NOT_A_VERB or not re.fullmatch(r"[A-Z][a-z]+(-[a-z]+)?", first):
@@ -81,7 +97,17 @@ def test_docstrings_can_be_read_alone(name: str) -> None:
     assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("text", ["Of v.", "The same, in order.", "Whether it works.", "The ELBO in nats.", "ĥ = ĝ∘ĝ."])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Of v.",
+        "The same, in order.",
+        "Whether it works.",
+        "The ELBO in nats.",
+        "ĥ = ĝ∘ĝ.",
+        "Return the weight of the old.",
+    ],
+)
 def test_an_unclear_docstring_is_found(text: str) -> None:
     [(node, found)] = docstrings(ast.parse(f'def f():\n    """{text}"""'))
     assert problem(node, found, in_sources=True)

@@ -1,5 +1,6 @@
 """The typed signature of an optimizer is the declaration of its rule."""
 
+import re
 from inspect import Parameter, signature
 from typing import Any
 
@@ -23,6 +24,12 @@ def test_defaults_are_those_that_the_rule_declares(spec: Spec) -> None:
             assert default == argument.default or (default is Parameter.empty and argument.default is REQUIRED)
         else:
             assert argument.name in Common.__annotations__, f"{argument.name} is declared and cannot be given"
+
+
+def test_vadam_describes_every_argument() -> None:
+    """The other classes refer to Vadam for the arguments that they share with it."""
+    described = set(re.findall(r"^ {8}(\w+): ", vadam.Vadam.__doc__ or "", re.MULTILINE))
+    assert described == {*signature(vadam.Vadam).parameters, *Common.__annotations__} - {"common"}
 
 
 @pytest.mark.parametrize("spec", ONE_ROW_EACH.values(), ids=str)

@@ -20,7 +20,7 @@ DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
-"""A column of text holds numbers if so many of its values can be read as such."""
+"""Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 

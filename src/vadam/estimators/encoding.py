@@ -21,9 +21,9 @@ import numpy as np
 
 MAX_CATEGORIES = 50
 SHARE_OF_DISTINCT = 0.5
-"""A column of text is free text, not categories, if more of its values than this are different."""
+"""Share of different values above which a text column is free text, not a category."""
 ENOUGH = 0.9
-"""Text is taken for numbers or dates if so many of its values can be read as such."""
+"""Share of a text column's values that must be readable as numbers or dates, so that it counts as such a column."""
 QUANTILES = np.linspace(0, 1, 21)
 ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|no|number|record|row|rownames|serial|unnamed: 0)$", re.IGNORECASE
@@ -35,7 +35,7 @@ DATE_TEXT = re.compile(
     re.IGNORECASE,
 )
 LARGEST = 1e100
-"""Numbers beyond it are taken for it, so that their squares can be computed."""
+"""Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
@@ -49,9 +49,9 @@ class Column:
     kind: str
     """"number", "category" or "date"."""
     missing: bool = False
-    """True if values were missing, so that a column says where."""
+    """True if the fitted table had missing values: an extra column marks them."""
     fill: float = 0.0
-    """The number in the place of a missing one."""
+    """The number that replaces a missing one."""
     quantiles: tuple[float, ...] = ()
     """Quantiles of a number, from the least to the largest."""
     categories: tuple[str, ...] = ()
@@ -150,7 +150,7 @@ class TableEncoder:
         return found
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON's types; :meth:`from_dict` reads it."""
+        """Return the encoder as JSON types; :meth:`from_dict` reads it."""
         return {"columns": [asdict(column) for column in self.columns], "left_out": self.left_out, "notes": self.notes}
 
     @classmethod

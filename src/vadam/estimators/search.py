@@ -24,12 +24,12 @@ from vadam.metrics import log_likelihood
 
 EVALUATION_SAMPLES = 30
 WILD_ROWS, WILD_SAMPLES, WILD_ERROR = 500, 10, 2.0
-"""The error of a member on its training rows, in deviations of the target, from which on it has run away."""
+"""Largest error of a member on its own training rows, in standard deviations of the target; above it the training has diverged."""
 TRANSFORM_PENALTY = 0.1
-"""A transform of the target must gain so much log-likelihood a row: it makes the mean of predictions worse."""
+"""Gain in log-likelihood per row that a transform of the target must bring, because it makes predicted means less accurate."""
 
 FAR_OUT, RARE = 20.0, 0.01
-"""Targets so many quartile distances away are outliers, if at most this share of the rows has them."""
+"""Targets more than FAR_OUT quartile distances away are outliers, if at most the share RARE of the rows has them."""
 
 Progress = Callable[[int, str], None]
 
@@ -89,7 +89,7 @@ class Problem:
         return outputs_for(likelihood, self.targets)
 
     def epochs(self, steps: int, rows: int) -> int:
-        """Return the passes over so many rows that make about so many steps."""
+        """Return the number of passes over the rows that makes about the wanted number of steps."""
         return max(1, round(steps / -(-rows // self.batch_size)))
 
     def transformed(self, kind: str) -> tuple[Transform | None, np.ndarray]:
@@ -177,7 +177,7 @@ def fold_members(
 
 
 def without_outliers(y: np.ndarray) -> np.ndarray:
-    """Return the targets of the training: rare ones that are far from all others stand at the limit.
+    """Return the training targets with rare outliers clipped to the limit.
 
     One number with zeros too many would set the scale of all others. Predictions are judged by the targets as they are.
     """
@@ -220,7 +220,7 @@ def trained(
 
 
 def wild(stack: Stack, members: Sequence[Member]) -> Tensor:
-    """Return True for every member that explains its own training rows worse than their mean does: its training ran away."""
+    """Return True for every member that explains its own training rows worse than their mean does: its training diverged."""
     if stack.likelihood in ("bernoulli", "categorical"):
         return ~stack.finite
     found = []

@@ -23,7 +23,7 @@ KNOTS = 100
 NODES = 31
 FLOATS_AT_ONCE = 2**23
 FAR = 1.0
-"""A prediction leaves the range of the training targets by so many of its widths at most, where the inverse explodes."""
+"""Largest distance of a prediction from the range of the training targets, in widths of that range; beyond it the inverse explodes."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Transform:
         return _interpolated(y, *self._knots(y))
 
     def inverse(self, z: Tensor) -> Tensor:
-        """Return y, kept in sight of the training targets."""
+        """Return y, clipped to a neighbourhood of the training targets."""
         y = z.exp() if not self.y else _interpolated(z, *reversed(self._knots(z)))
         return y.clamp(self.low, self.high)
 

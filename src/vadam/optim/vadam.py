@@ -29,16 +29,23 @@ class Vadam(VariationalOptimizer):
         params: parameters, named parameters, or groups of them. A group may set any of the arguments below that is not marked
             as common, and ``deterministic=True``: trained, not sampled (for BatchNorm's parameters, for example).
         lr: the learning rate α.
-        betas: the weights γ₁, γ₂ of the old in the averages of gradient and squared gradient.
-        num_data: the number of training examples N. The loss is the mean over a minibatch; N turns it into the whole.
+        betas: the decay rates γ₁, γ₂ of the averages of the gradient and of its square.
+        num_data: the number of training examples N. The loss is the mean over a minibatch; N turns it into the total.
         prior_precision: λ of the prior N(0, 1/λ) on every weight. It replaces weight decay.
         init_precision: the posterior's precision at the start; by default 10 N (or λ, if that is larger), on which deep networks
             train. "prior" starts at the prior, as the paper does.
         start_in_step: let ŝ include the start, Fig. 1 to the letter: with a high ``init_precision`` the first steps are shorter. Then
             ``init_precision`` is by default the prior's.
+        batch_size: the number of examples M of a step. With it the precision counts s/w instead of s, w = (1/M)(N − M)/(N − 1):
+            Theorem 1's correction of the variance. The steps do not change. None is the paper's Fig. 1.
         samples: Monte-Carlo samples S per ``step(closure)`` (common).
-        tau: 1 for inference, 0 for optimisation, in between or annealed for what lies between.
+        tau: 1 for inference, 0 for optimisation; anneal it to go from one to the other.
         sampling_precision: added to the precision for sampling only, the constant c of the paper's App. K.
+        data_weight: how often each example counts: N becomes N times this number.
+        temperature: T of the posterior: it divides the precision and leaves the mean.
+        prior: the mean of the prior: a number, "init" for the weights at construction, or an earlier posterior, whose mean and
+            precision become the prior's.
+        learn_prior_every: set ``prior_precision`` by empirical Bayes after every so many steps; 0 keeps it as it is.
         antithetic: draw the noise of an even number of samples in pairs ε, −ε (common).
         generator: where the noise comes from; torch's default generator if not given (common).
         nonfinite: "raise" refuses a step with a gradient that is not finite, "skip" skips and counts it (common).

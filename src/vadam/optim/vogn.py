@@ -14,7 +14,7 @@ from vadam.optim.signature import group_arguments
 class VOGN(PerExampleOptimizer):
     r"""Variational Online Gauss-Newton (paper §3.2), with natural momentum (§4) if asked for.
 
-    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data`` × ``data_weight``),
+    Input: α (``lr``), 1 − β (``beta``, the decay rate), γ̄ (``momentum``), N (``num_data`` × ``data_weight``),
     λ (``prior_precision``), τ (``tau``)
 
     .. code-block:: text

@@ -14,7 +14,7 @@ from vadam.optim.signature import group_arguments
 class Vprop(VariationalOptimizer):
     r"""Variational RMSprop (paper §3.3): Vadam without bias correction, with natural momentum (App. E.4) if asked for.
 
-    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
+    Input: α (``lr``), 1 − β (``beta``, the decay rate), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
     τ (``tau``)
 
     .. code-block:: text

@@ -1,4 +1,4 @@
-"""Per-example squares on every device: nothing is read from it, and results lie where the parameters lie.
+"""Per-example squares on every device: nothing is read from it, and results are on the parameters' device.
 
 Fake tensors raise ``DataDependentOutputException`` at any read. On the meta device they stand for an accelerator:
 autograd refuses fake CUDA tensors in a torch that was built without CUDA.

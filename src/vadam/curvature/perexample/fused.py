@@ -200,7 +200,9 @@ def _is_first_hook(layer: Layer) -> bool:
 def _is_special() -> bool:
     """Return True under forward-mode derivatives, compilation and checkpointing.
 
-    The second run of a checkpointed segment must save the same tensors as the first.
+    The second run of a checkpointed segment must save the same tensors as the first. Older versions of torch cannot tell whether a
+    layer is checkpointed: there every layer counts as special, which is slower and as right.
     """
-    checkpointed = torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+    saved_tensor_hooks = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
+    checkpointed = saved_tensor_hooks is None or saved_tensor_hooks(True) is not None
     return checkpointed or forward_ad._current_level >= 0 or torch.compiler.is_compiling()

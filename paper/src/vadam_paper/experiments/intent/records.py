@@ -17,7 +17,7 @@ NAMES = {
 SIZES = {"all": "Last layer, 100 queries an intent", "ten": "Last layer, 10 an intent"}
 WAYS = {"lora": "LoRA, 10 an intent", "full": "All weights, 10 an intent"}
 PARTS = SIZES | WAYS
-"""What is trained, and on how many queries."""
+"""Titles of the studies: the weights that are trained, and the number of training queries."""
 VARIATIONAL = ("vadam", "ivon", "vogn", "vadam-paper")
 
 
