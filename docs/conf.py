@@ -9,6 +9,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "src"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "paper" / "src"))
 
 import vadam
+from vadam.demo import live
 
 project = "vadam"
 author = "The vadam developers"
@@ -65,5 +66,10 @@ def escaped(line: str) -> str:
     return "``".join(prose_and_code)
 
 
+def embed_live_page(app: Any, docname: str, source: list[str]) -> None:
+    source[0] = source[0].replace("{{live}}", live.fragment()) if docname == "live" else source[0]
+
+
 def setup(app: Any) -> None:
+    app.connect("source-read", embed_live_page)
     app.connect("autodoc-process-docstring", as_written, priority=900)

@@ -7,6 +7,7 @@ methods.py      the optimizers with their settings, the same for all regressions
 regression.py   train and evaluate a method: one loop for Adam and the variational optimizers
 plan.py         the list of trainings, and their results so far
 figures.py, page.py, text.py, console.py   the output
+live/           a second page: drag the settings and see the optimizers move, in the browser
 """
 
 from pathlib import Path
@@ -19,7 +20,7 @@ __all__ = ["main"]
 
 
 def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
-    """Train, print the table, write ``out/index.html``, its figures and ``out/demo.json``.
+    """Train, print the table, write ``out/index.html``, its figures, ``out/live.html`` and ``out/demo.json``.
 
     On Ctrl-C it prints and writes the results so far, and raises KeyboardInterrupt again.
     """

@@ -10,7 +10,7 @@ import torch
 
 import vadam
 from vadam import atomic
-from vadam.demo import figures, text
+from vadam.demo import figures, live, text
 from vadam.demo.plan import EXACT, Results
 from vadam.plot import theme
 from vadam.report import html
@@ -27,7 +27,7 @@ def check() -> None:
 
 
 def write(results: Results, out: Path) -> Path:
-    """Write the page and its figures; return the path of the page."""
+    """Write the page, its figures and the live page; return the path of the page."""
     sections = {
         "diff": ("Five lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}"),
         "gap": ("Uncertain where there are no data", _gap(results, out)),
@@ -52,6 +52,7 @@ def write(results: Results, out: Path) -> Path:
         ),
     )
     atomic.write_text(index, page)
+    live.write(out)
     atomic.write_text(out / "demo.json", json.dumps(results.as_json(), indent=2, ensure_ascii=False) + "\n")
     return index
 
