@@ -45,6 +45,14 @@ def test_frames_of_mixed_columns_need_no_preparation(tmp_path):
     assert loaded.encoder_ == model.encoder_
 
 
+def test_tables_of_arrow_are_those_of_pandas():
+    arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
+    table, price = houses(60)
+    theirs = arrow.Table.from_pandas(table)
+    model = VadamRegressor(**QUICK, epochs=3).fit(theirs, price)
+    np.testing.assert_array_equal(model.predict(theirs), model.predict(table))
+
+
 def test_a_category_that_was_never_seen_makes_predictions_less_sure():
     X, y = houses()
     model = VadamRegressor(epochs=60, **QUICK).fit(X, y)

@@ -37,9 +37,9 @@ class ModelFacts:
 
     notes: list[str]
     columns: dict[str, str]
-    """The columns used, and how."""
+    """The columns that the model uses, each with its kind."""
     left_out: dict[str, str]
-    """The columns not used, and why."""
+    """The columns that the model does not use, each with the reason."""
     baselines: dict[str, float]
     settings: dict[str, str]
     importance: dict[str, float]
@@ -197,7 +197,7 @@ def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, c
         lead=html.text(evaluation.lead(facts.baselines if facts else {})),
         figures=figures,
         table=html.table(
-            Table("Evaluated on held-out rows. The saved model was then fitted to all rows.", ("", "value"), rows)
+            Table("Evaluated on held-out rows. The saved model was then fitted to all rows.", ("", ""), rows)
         ),
         facts="".join(_sections(facts, command)) if facts else "",
     )
@@ -229,7 +229,7 @@ def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
     yield f"<section>{html.table(Table('Columns used.', ('column', 'as'), list(facts.columns.items())))}"
     yield f"{html.table(Table('Columns left out.', ('column', 'because'), list(facts.left_out.items())))}</section>"
     rows = [*facts.settings.items(), ("seconds", f"{facts.seconds:.1f}")]
-    yield f"<section>{html.table(Table('Chosen by cross-validation inside the training rows.', ('', 'value'), rows))}</section>"
+    yield f"<section>{html.table(Table('Chosen by cross-validation inside the training rows.', ('', ''), rows))}</section>"
     if command:
         yield f"<section><h2>Predict</h2><p><code>{html.text(command)}</code></p></section>"
 
