@@ -66,6 +66,12 @@ def kill_after(child: int, seconds: float) -> bool:
     return os.WIFSIGNALED(status)
 
 
+def end(child: int) -> None:
+    """Kill a process that may have ended already."""
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+
+
 def call(function: Callable[..., Any], *arguments: Any, folder: Path, seconds: float = 120.0) -> Any:
     """Return what the function returns in a process of its own."""
     place, log = folder / f"answer-{time.monotonic_ns()}", folder / "log.txt"

@@ -586,3 +586,105 @@ def test_a_parameter_of_another_size_leaves_the_others_their_mean(backend: str) 
 def test_bbvi_without_a_prior_needs_a_start() -> None:
     with pytest.raises(ValueError, match=r"init_precision must be in \(0, inf\) or \"prior\", got 0"):
         vadam.BBVI([nn.Parameter(torch.zeros(2))], num_data=1, prior_precision=0.0, init_precision="prior")
+
+
+# Sharded optimizers, checkpoints that run code ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def one_rank(tmp_path: Path):
+    torch.distributed.init_process_group("gloo", init_method=f"file://{tmp_path / 'store'}", rank=0, world_size=1)
+    yield
+    torch.distributed.destroy_process_group()
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+@pytest.mark.parametrize("name", ["Vadam", "VOGN", "EVON"])
+def test_zero_redundancy_optimizer_is_refused(name: str, one_rank: None) -> None:
+    """Every rank would perturb a part of the weights and average gradients of different posteriors."""
+    spec = BY_NAME[name]
+    from torch.distributed.optim import ZeroRedundancyOptimizer
+
+    model = Problem(torch.float32).model
+    with pytest.raises(ValueError, match=r"does not work inside ZeroRedundancyOptimizer.*fully_shard"):
+        ZeroRedundancyOptimizer(model.parameters(), optimizer_class=spec.build, **spec.kwargs)
+    spec.make(model.parameters())
+
+
+class RunsCode:
+    """Creates a file when it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def saved_checkpoint(folder: Path, extra: object = None) -> tuple[Path, nn.Module, vadam.VariationalOptimizer]:
+    from vadam.integrations import checkpoint
+
+    problem = Problem(torch.float32)
+    opt = BY_NAME["Vadam"].make(problem.model.parameters())
+    problem.step(opt, BY_NAME["Vadam"])
+    if extra is not None:
+        opt.param_groups[0]["note"] = extra
+    return checkpoint.save(folder, problem.model, opt, step=1), problem.model, opt
+
+
+def test_the_description_of_a_checkpoint_runs_no_code(tmp_path: Path) -> None:
+    import pickle
+
+    from vadam.integrations import checkpoint
+
+    path, model, opt = saved_checkpoint(tmp_path / "saved")
+    (path / ".metadata").write_bytes(pickle.dumps(RunsCode(tmp_path / "executed")))
+    with pytest.raises(
+        ValueError, match=r"step-00000001.* is damaged, or not a checkpoint: it names pathlib.Path.touch"
+    ):
+        checkpoint.load(path, model, opt)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_the_values_of_a_checkpoint_run_no_code(tmp_path: Path) -> None:
+    from vadam.integrations import checkpoint
+
+    path, model, opt = saved_checkpoint(tmp_path / "saved", RunsCode(tmp_path / "executed"))
+    (tmp_path / "executed").unlink(missing_ok=True)
+    opt.param_groups[0]["note"] = 0
+    with pytest.raises(ValueError, match=r"param_groups.0.note' of the checkpoint is refused"):
+        checkpoint.load(path, model, opt)
+    assert not (tmp_path / "executed").exists()
+
+
+def test_a_checkpoint_with_announced_extras_allocates_nothing(tmp_path: Path) -> None:
+    import pickle
+
+    from vadam.integrations import checkpoint
+
+    path, model, opt = saved_checkpoint(tmp_path / "saved")
+    description = pickle.loads((path / ".metadata").read_bytes())
+    description.state_dict_metadata["extra"].size = torch.Size([10**15])
+    (path / ".metadata").write_bytes(pickle.dumps(description))
+    with pytest.raises(ValueError, match=r"announces 1000000000000000 bytes of extras"):
+        checkpoint.load(path, model, opt)
+
+
+@pytest.mark.parametrize("prior", [0.5, "init", "posterior"])
+def test_a_checkpoint_carries_every_prior_also_where_gradients_are_left(tmp_path: Path, prior: object) -> None:
+    from vadam.integrations import checkpoint
+
+    problem, spec = Problem(torch.float32), BY_NAME["Vadam"]
+    if prior == "posterior":
+        earlier = spec.make(problem.model.parameters())
+        problem.step(earlier, spec)
+        prior = earlier.posterior(problem.model)
+    opts = [vadam.Vadam(problem.model.named_parameters(), num_data=40, prior=prior) for _ in range(2)]
+    problem.step(opts[0], spec)
+    path = checkpoint.save(tmp_path, problem.model, opts[0], step=1)
+    assert (
+        problem.model[0].weight.grad is not None
+    )  # torch loads no state into an optimizer whose weights have gradients
+    checkpoint.load(path, problem.model, opts[1])
+    assert snapshot(opts[1])
+    assert same(snapshot(opts[0]), snapshot(opts[1]))

@@ -5,7 +5,7 @@
 Resuming on the same number of ranks is bit-exact. On another number of ranks mean, precision and all other state are
 equal bit for bit. The noise is new, because it belongs to the shards (FSDP2) or the ranks (DDP), and independent between
 them. A checkpoint is written to a temporary folder and then moved, so that a folder named after a step is complete,
-even if a rank dies.
+even if a rank dies. Loading runs no code from the files (``checkpoint_reader``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ import torch
 import torch.distributed as dist
 import torch.distributed.checkpoint as dcp
 from torch import Tensor, nn
+from torch.distributed.checkpoint.api import CheckpointException
 from torch.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
 
+from vadam.integrations.checkpoint_reader import CheckedPlanner, CheckedReader, UnsafeCheckpoint, size_on_disk
 from vadam.optim import VariationalOptimizer
 
 
@@ -43,7 +45,8 @@ def save(
     path = _checkpoint_path(folder, step)
     writing = path.with_name(f".writing-{path.name}")
     _by_the_first_rank(lambda: _prepare_folder(path, writing))
-    weights, state = get_state_dict(model, opt)
+    with _hidden_gradients(opt):
+        weights, state = get_state_dict(model, opt)
     content = {
         "model": weights,
         "optimizer": state,
@@ -57,16 +60,29 @@ def save(
 
 
 def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimizer) -> dict[str, Any]:
-    """Restore model and optimizer, on all ranks together; return the saved ``extra`` with the ``step``."""
-    saved = dcp.FileSystemReader(path).read_metadata().state_dict_metadata
+    """Restore model and optimizer, on all ranks together; return the saved ``extra`` with the ``step``.
+
+    Raises ``UnsafeCheckpoint``, a ValueError, if the files contain more than tensors, numbers and text.
+    """
+    reader = CheckedReader(path)
+    saved = reader.read_metadata().state_dict_metadata
     ranks = len({name.split(".")[1] for name in saved if name.startswith("random.")})
-    weights, state = get_state_dict(model, opt)
+    with _hidden_gradients(opt):
+        weights, state = get_state_dict(model, opt)
     random = _random_states(opt)
-    extra = torch.empty(saved["extra"].size, dtype=torch.uint8)  # type: ignore[union-attr]
+    announced = saved["extra"].size.numel()  # type: ignore[union-attr]
+    if announced > size_on_disk(Path(path)):
+        raise UnsafeCheckpoint(f"the checkpoint {str(path)!r} announces {announced} bytes of extras and has less")
+    extra = torch.empty(announced, dtype=torch.uint8)
     content = {"model": weights, "optimizer": state, "random": {str(_rank() % ranks): random}, "extra": extra}
-    with _quiet_without_ranks():
-        dcp.load(content, checkpoint_id=path)
-    set_state_dict(model, opt, model_state_dict=weights, optim_state_dict=state)
+    try:
+        with _quiet_without_ranks():
+            dcp.load(content, storage_reader=reader, planner=CheckedPlanner())
+    except CheckpointException as failed:
+        causes = [cause for cause, _ in failed.failures.values() if isinstance(cause, UnsafeCheckpoint)]
+        raise (causes[0] if causes else failed) from None
+    with _hidden_gradients(opt):
+        set_state_dict(model, opt, model_state_dict=weights, optim_state_dict=state)
     torch.default_generator.set_state(random["torch"])
     if opt.generator is not None:
         opt.generator.set_state(random["optimizer"])
@@ -112,6 +128,19 @@ def _prepare_folder(path: Path, writing: Path) -> None:
     if path.exists():
         raise FileExistsError(f"the checkpoint {str(path)!r} already exists: delete it, or save to another folder")
     shutil.rmtree(writing, ignore_errors=True)  # left by a run that was killed while writing
+
+
+@contextmanager
+def _hidden_gradients(opt: VariationalOptimizer) -> Iterator[None]:
+    """Take the gradients away for a moment: torch neither creates nor loads the state of an optimizer whose weights have some."""
+    grads = [(p, p.grad) for group in opt.param_groups for p in group["params"]]
+    try:
+        for p, _ in grads:
+            p.grad = None
+        yield
+    finally:
+        for p, grad in grads:
+            p.grad = grad
 
 
 def _random_states(opt: VariationalOptimizer) -> dict[str, Tensor]:

@@ -1,6 +1,8 @@
 """Check the arguments that do not belong to a rule; an error gives the name, the value and the fix."""
 
 import operator
+import sys
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,6 +21,7 @@ def common(
     unknown: dict[str, Any],
 ) -> None:
     """Refuse wrong values of the arguments that every optimizer takes, and arguments that it does not have."""
+    _not_sharded(optimizer)
     if unknown:
         raise TypeError(_unknown(optimizer, next(iter(unknown))))
     whole("samples", samples, low=1)
@@ -32,6 +35,19 @@ def common(
         )
     if antithetic and samples % 2:
         raise ValueError(f"samples must be even with antithetic=True, which draws pairs, got {samples!r}")
+
+
+def _not_sharded(optimizer: str) -> None:
+    """Refuse to be built by ZeroRedundancyOptimizer, which gives every rank a part of the weights: a sample needs all of them."""
+    zero = sys.modules.get("torch.distributed.optim.zero_redundancy_optimizer")
+    frame: FrameType | None = None if zero is None else sys._getframe()
+    while frame is not None:
+        if frame.f_globals is vars(zero):
+            raise ValueError(
+                f"{optimizer} does not work inside ZeroRedundancyOptimizer: every rank would perturb a part of the weights, and the "
+                f"posterior would be wrong. Shard weights and state with torch.distributed.fsdp.fully_shard instead"
+            )
+        frame = frame.f_back
 
 
 def whole(name: str, value: Any, *, low: int) -> None:

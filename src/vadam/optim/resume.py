@@ -72,6 +72,8 @@ class Resumable(Optimizer):
         """Return torch's state_dict with the random state. The parameters are left holding the mean."""
         self._to_mean("state_dict()")
         self._settle()
+        if any(state and not set(state) - {*prior.FIELDS} for state in self.state.values()):
+            self._buckets()  # torch.distributed.checkpoint loads no state into an optimizer that has a part of it
         extra = {
             "optimizer": type(self).__name__,
             "rng_state": _generator(self.generator).get_state(),
