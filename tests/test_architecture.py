@@ -1,6 +1,10 @@
 """Arrows point down only: which part of the package may import which."""
 
 import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -68,3 +72,59 @@ def test_rules_know_only_torch() -> None:
         assert imports(path) <= {"rules", "rotation"}
         names = {n.name if isinstance(n, ast.alias) else "" for n in ast.walk(ast.parse(path.read_text()))}
         assert not names & {"numpy", "random"}
+
+
+# The walks of docs/architecture.md ----------------------------------------------------------------------------------------------
+
+ARCHITECTURE = (Path(__file__).parents[1] / "docs" / "architecture.md").read_text()
+WALKS = dict(re.findall(r"^## (A [^\n]*)\n(.*?)(?=^## )", ARCHITECTURE, re.MULTILINE | re.DOTALL))
+
+
+def walk(text: str) -> list[str]:
+    """Return the files of a walk, without those that stand beside the path (├→)."""
+    return re.findall(r"^    (\w+(?:/\w+)*\.py) ", text, re.MULTILINE)
+
+
+def beside(text: str) -> list[str]:
+    return re.findall(r"^      ├→ (\S+\.py) ", text, re.MULTILINE)
+
+
+def modules(path: Path) -> Iterator[Path]:
+    """Yield the files of the library that a file imports by name; importing a module runs the ``__init__`` of its package."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "vadam":
+            for name in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names)):
+                place = SOURCE.joinpath(*name.split(".")[1:])
+                files = (place.with_suffix(".py"), place / "__init__.py", place.parent / "__init__.py")
+                yield from (file for file in files if file.exists() and file != SOURCE / "__init__.py")
+
+
+@cache
+def reached(path: Path) -> set[Path]:
+    """Return all files that a file imports, directly or through others; ``vadam.rules`` finds its modules by itself."""
+    found, todo = set(), [path]
+    while todo:
+        for file in modules(todo.pop()):
+            new = {file} | ({*file.parent.glob("*.py")} if file == SOURCE / "rules" / "__init__.py" else set())
+            todo += new - found
+            found |= new
+    return found
+
+
+@pytest.mark.parametrize("title", WALKS)
+def test_a_walk_follows_the_imports(title: str) -> None:
+    files = [SOURCE / name for name in walk(WALKS[title])]
+    assert len(files) > 3
+    for above, below in pairwise(files):
+        assert below in reached(above), f"{above.relative_to(SOURCE)} does not lead to {below.relative_to(SOURCE)}"
+
+
+def test_the_walk_of_a_step_counts_its_lines() -> None:
+    text = next(text for title, text in WALKS.items() if title.startswith("A step"))
+    files = [SOURCE / name for name in (*walk(text), *beside(text))]
+    said = re.search(r"Seven files, about ([\d,]+) lines", text)
+    assert said is not None
+    assert len(files) == 7
+    assert sum(len(path.read_text().splitlines()) for path in files) == pytest.approx(
+        int(said[1].replace(",", "")), abs=100
+    )
