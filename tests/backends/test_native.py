@@ -348,22 +348,37 @@ def test_interrupted_behind_a_native_call_the_mean_comes_back(params: str, when:
     subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
+def _interrupted(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.parametrize("backend", ["plain", "native"])
-@pytest.mark.parametrize("where", ["_captured", "_over_ranks", "_update"])
+@pytest.mark.parametrize("where", ["first_above", "update"])
 def test_an_error_inside_a_step_leaves_the_mean(where: str, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between the sample's end and the update, where the weights may still hold the sample."""
+    """Between the sample's end and the update the weights may still hold the sample."""
     w = nn.Parameter(torch.ones(50))
     opt = vadam.Vadam([w], lr=0.1, num_data=1, backend=backend)
-
-    def fails(*_: object) -> None:
-        raise KeyboardInterrupt
-
     opt.train()
     w.grad = torch.ones(50)
-    monkeypatch.setattr(opt, where, fails)
+    monkeypatch.setattr(type(vadam.backends.choose(backend)), where, _interrupted)
     with pytest.raises(KeyboardInterrupt):
         opt.step()
     assert torch.equal(w, torch.ones(50))
+
+
+@pytest.mark.parametrize("backend", ["plain", "native"])
+def test_an_error_while_recorded_curvatures_are_taken_leaves_the_mean(
+    backend: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = nn.Linear(50, 1)
+    mean = model.weight.detach().clone()
+    opt = vadam.VOGN(model.parameters(), num_data=1, backend=backend).attach(model)
+    model(torch.ones(3, 50)).mean().backward()
+    assert not torch.equal(model.weight, mean)
+    monkeypatch.setattr(vadam.curvature.PerExampleSquares, "take", _interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        opt.step()
+    assert torch.equal(model.weight, mean)
 
 
 def changed(opt: vadam.Vadam, change: str) -> None:
