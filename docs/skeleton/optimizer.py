@@ -36,6 +36,6 @@ class OnlineMagnitude(VariationalOptimizer):
         *,
         num_data: float,
         prior_precision: float = 1.0,
-        init_precision: float | None = None,
+        init_precision: float | str | None = None,
         **common: Unpack[Common],
     ) -> None: ...
