@@ -15,25 +15,37 @@ from typing import Any, Protocol
 
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.noise import NoiseSource
 
 NAMES = ("auto", "plain", "native", "compiled")
 
 
+class Draw(Protocol):
+    """A backend's part of a sample: it perturbs the weights, restores the mean and replays the noise."""
+
+    buckets: list[Bucket]
+
+    def perturb(self) -> None: ...
+    def restore(self, *, keep_sample: bool = False) -> None: ...
+    def mean_of(self, p: Tensor) -> Tensor | None: ...
+    def products(self, grads: Grads) -> Grads: ...
+    def noise(self) -> Grads: ...
+
+
 class Backend(Protocol):
     """Runs a rule over buckets of weights."""
 
-    def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> Any: ...
+    def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> Draw: ...
 
     def update(
         self,
         buckets: list[Bucket],
-        grads: dict[Tensor, Tensor],
-        curvatures: dict[Tensor, Tensor],
+        grads: Grads,
+        curvatures: Grads,
         *,
         draw: Any = None,
-        scale: dict[Tensor, Tensor] | None = None,
+        scale: Grads | None = None,
         accept: Tensor | None = None,
     ) -> None: ...
 

@@ -1,4 +1,4 @@
-"""The memory that native loops work on: addresses of tensors, tiles of work, room for means."""
+"""The memory that native loops work on: addresses of tensors, tiles of work, scratch memory for means."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from array import array
 from collections.abc import Sequence
 from functools import cached_property, lru_cache
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,13 +32,13 @@ def is_float32_on_cpu(tensors: Sequence[Tensor]) -> bool:
     return (
         {*map(type, tensors)} <= {*PLAIN}
         and {*map(_dtype, tensors)} <= {torch.float32}
-        and all(map(_is_cpu, tensors))
-        and not any(map(TensorBase.is_neg, tensors))
+        and False not in map(_is_cpu, tensors)
+        and True not in map(TensorBase.is_neg, tensors)
     )
 
 
 def is_dense(x: Tensor) -> bool:
-    """Return True if the elements fill a stretch of memory, each once."""
+    """Return True if the elements fill a contiguous block of memory, each once, in any order of the axes."""
     expected = 1
     for size, stride in sorted(zip(x.shape, x.stride(), strict=True), key=lambda pair: pair[1]):
         if size != 1 and stride != expected:
@@ -54,7 +55,7 @@ class Rows:
         self.memory = memory_of(tensors)
         self.column = Column(self.memory[0])
         self.tiles = tiles_of((*self.memory[1],))
-        self._columns: dict[str, tuple[Sequence[Tensor], Memory, Column]] = {}
+        self._known: dict[tuple[str, ...], tuple[Sequence[Tensor], Memory, list[Column]]] = {}
 
     @classmethod
     def make(cls, params: Sequence[Tensor]) -> Rows | None:
@@ -63,7 +64,7 @@ class Rows:
         if not is_float32_on_cpu(shards):
             return None
         rows = cls(shards)
-        dense = rows.memory[2] is None or all(map(is_dense, shards))
+        dense = rows.memory[-1] is None or all(map(is_dense, shards))
         return rows if dense and _all_have_memory(rows.memory) else None
 
     @cached_property
@@ -80,21 +81,28 @@ class Rows:
         """Return True if no tensor has moved in memory since the rows were made."""
         return memory_of(self.tensors) == self.memory
 
-    def find(self, name: str, tensors: Sequence[Tensor]) -> Column | None:
-        """Return the addresses of tensors with the layout of these rows, None if one has another; cached by a name."""
-        known = self._columns.get(name)
-        same = known is not None and are_same(tensors, known[0])
-        if not same and not is_float32_on_cpu(tensors):
+    def find(self, tensors: Sequence[Tensor]) -> Column | None:
+        """Return the addresses of tensors with the layout of these rows, None if one has another."""
+        if not is_float32_on_cpu(tensors):
             return None
         memory = memory_of(tensors)
-        if same and known is not None and memory == known[1]:
+        return Column(memory[0]) if memory[1:] == self.memory[1:] and _all_have_memory(memory) else None
+
+    def find_named(self, names: tuple[str, ...], tensors: Sequence[Tensor]) -> list[Column] | None:
+        """Return the addresses of arrays that stay from call to call, one after the other; known while no tensor moves."""
+        known = self._known.get(names)
+        if known is not None and are_same(tensors, known[0]) and memory_of(tensors) == known[1]:
             return known[2]
-        if memory[1:] != self.memory[1:] or not _all_have_memory(memory):
+        n = len(self.tensors)
+        found = [self.find(tensors[k * n : (k + 1) * n]) for k in range(len(names))]
+        columns = [column for column in found if column is not None]
+        if len(columns) < len(names):
             return None
-        column = Column(memory[0])
-        if name:
-            self._columns[name] = tensors, memory, column
-        return column
+        self._known[names] = tensors, memory_of(tensors), columns
+        return columns
+
+
+_address = attrgetter("address")
 
 
 class Column:
@@ -106,7 +114,7 @@ class Column:
 
 
 def _all_have_memory(memory: Memory) -> bool:
-    addresses, sizes, _ = memory
+    addresses, sizes, *_ = memory
     return 0 not in addresses or all(a or not n for a, n in zip(addresses, sizes, strict=True))
 
 
@@ -156,7 +164,7 @@ class Room:
             for flat, starts in zip(self._pieces, self._rows.pieces, strict=True)
             for start, end in pairwise(starts)
         ]
-        strides = self._rows.memory[2]
+        strides = self._rows.memory[-1]
         if strides is None:
             return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
         layouts = zip(parts, self._shapes, strides, strict=True)
@@ -174,9 +182,9 @@ class Call:
             tuple[Tensor | None, Tensor]
         ] = []  # tensors to be written, and what is computed in their place
 
-    def add(self, tensors: Sequence[Tensor], *, written: bool = False, cache_as: str = "") -> None:
-        """Add an array: a tensor for each row. What does not have the layout of its row is copied, and copied back."""
-        column = self.rows.find(cache_as, tensors)
+    def add(self, tensors: Sequence[Tensor], *, written: bool = False) -> None:
+        """Add an array: a tensor for each row. A tensor without the layout of its row is copied, and copied back."""
+        column = self.rows.find(tensors)
         if column is None:
             column = Column([self._place(x, i, written) for i, x in enumerate(tensors)])
         self._columns.append(column)
@@ -184,14 +192,21 @@ class Call:
             self._written += tensors
 
     def add_rows(self) -> None:
-        """Add the rows themselves, which are written to."""
+        """Add the tensors of the rows themselves as an array that the kernel writes to."""
         self._columns.append(self.rows.column)
         self._written += self.rows.tensors
 
-    def add_states(self, states: Sequence[dict[str, Any]], fields: Sequence[str], *, written: bool = False) -> None:
+    def add_states(self, states: Sequence[dict[str, Any]], fields: tuple[str, ...], *, written: bool = False) -> None:
         """Add an array for each of some fields of the rows' states."""
-        for name in fields:
-            self.add([state[name] for state in states], written=written, cache_as=name)
+        tensors = [state[name] for name in fields for state in states]
+        columns = self.rows.find_named(fields, tensors)
+        if columns is None:
+            for name in fields:
+                self.add([state[name] for state in states], written=written)
+            return
+        self._columns += columns
+        if written:
+            self._written += tensors
 
     def add_column(self, column: Column) -> None:
         """Add an array by the addresses of its tensors, which have the layout of the rows."""
@@ -207,9 +222,9 @@ class Call:
         factors: array[float] | None = None,
         results: int = 0,
     ) -> None:
-        """Run a kernel and let autograd know what was written; ``stream``: the number of the first tensor in the noise."""
+        """Run a kernel and let autograd know what was written; ``stream`` is the number of the noise stream of the first tensor."""
         given, tiles = array("d", numbers), self.rows.tiles
-        count, addresses = len(tiles.table), [column.address for column in self._columns]
+        count, addresses = len(tiles.table), map(_address, self._columns)
         scale = 0 if factors is None else factors.buffer_info()[0]
         job = array("q", (count, tiles.address, seed, stream, results, scale, given.buffer_info()[0], *addresses))
         kernel.run(job.buffer_info()[0], threads.number_for(count))

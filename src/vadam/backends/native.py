@@ -77,7 +77,7 @@ class Native:
             call.add(bucket.select(curvatures))
         call.add_states(bucket.states, vector_fields(rule), written=True)
         for name in args:
-            call.add(bucket.rule_args[name], cache_as=f"argument {name}")
+            call.add(bucket.rule_args[name])
         numbers = _numbers(bucket, rule.update)
         factors = None
         if has_curvature:
@@ -104,7 +104,7 @@ class Native:
         return self._plain.first_above(bound, tensors)
 
     def _squares(self, rows: Rows) -> array[float]:
-        """Return the sum of squares of each tile, and a zero."""
+        """Return the sum of squares of each tile, and a zero at the end, so that no tensor is empty."""
         sums = array("d", bytes(8 * (len(rows.tiles.table) + 1)))
         call = Call(rows)
         call.add_column(rows.column)
@@ -238,7 +238,7 @@ class NativeDraw:
         call.add_states(bucket.states, precision_fields(bucket.rule))
         args = _args_per_weight(bucket, bucket.rule.precision)
         for name in args:
-            call.add(bucket.rule_args[name], cache_as=f"argument {name}")
+            call.add(bucket.rule_args[name])
         numbers = [*_numbers(bucket, bucket.rule.precision), bucket.rule_args["sampling_precision"], sign]
         stream = sum([len(before.params) for before in self._native[:k]]) if k else 0
         call.run(kernel(bucket.rule, args), numbers, seed=self._noise.seed, stream=stream)
@@ -256,7 +256,7 @@ def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Ten
 
 
 def _rows(bucket: Bucket) -> Rows | None:
-    """Return where the parameters of a bucket lie now; None if native loops cannot take them."""
+    """Return the current addresses of a bucket's parameters as rows; None if native loops cannot take them."""
     if bucket.rows is None or not bucket.rows.are_current():
         fits = bucket.dtype is torch.float32 and not bucket.overlaps and kernels.is_arithmetic(bucket.rule)
         bucket.rows = Rows.make(bucket.params) if fits else None
@@ -264,7 +264,7 @@ def _rows(bucket: Bucket) -> Rows | None:
 
 
 def _rows_anew(bucket: Bucket) -> Rows:
-    """Return the layout of a bucket that native loops have drawn, whatever its parameters have become since."""
+    """Return the layout of a bucket that native loops perturbed, also if its parameters cannot be rows any more."""
     rows = _rows(bucket)
     return rows if rows is not None else Rows([torch.empty_like(local(p), dtype=torch.float32) for p in bucket.params])
 

@@ -213,9 +213,10 @@ class AttachedUse(CheckedOptimizer):
 
     def _before_forward(self, model: nn.Module) -> None:
         """React to a forward pass of the attached model."""
-        refuse_join(model)
         averages = self.records_curvature or self.curvature_degree == 1
-        if averages and self._attachment is not None and self._attachment.replicas is None and inside_replica():
+        if self._attachment is not None and self._attachment.replicas is not None:
+            refuse_join(model)
+        elif averages and self._attachment is not None and inside_replica():
             raise RuntimeError(
                 f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
                 f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"

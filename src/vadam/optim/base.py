@@ -14,30 +14,29 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vadam.backends.bucket import Grads
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian, Summary
 from vadam.optim import checks, prior
-from vadam.optim.attach import AttachedUse
+from vadam.optim.averages import mean_of_losses
 from vadam.optim.context import SampledParams
-from vadam.optim.estimate import Estimate, gradients, mean_of_losses
+from vadam.optim.estimate import Estimate, gradients
+from vadam.optim.gradient_steps import GradientSteps
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample, WeightState
 from vadam.optim.snapshot import mean_field, names
 from vadam.rules import arguments
-from vadam.rules.binding import scope
 
 Closure = Callable[[], Any]
 
 
-class VariationalOptimizer(AttachedUse):
+class VariationalOptimizer(GradientSteps):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
     _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample
     _unpaired: NoiseSource | None  # of an antithetic pair's first half
     _base: Grads  # gradients that were there before a closure with several samples
-    _from_loop: bool  # True if a loop opened a sample of this step
 
     def __init__(
         self,
@@ -111,41 +110,6 @@ class VariationalOptimizer(AttachedUse):
             return self._step_with(closure)
         with Uninterrupted():
             return self._step_from_grads()
-
-    def _step_from_grads(self) -> None:
-        looped = self._weights.sample is not None or self._weights.paused is not None or self._from_loop
-        try:
-            if self._weights.sample is not None:
-                self._close_sample(restore=False)  # the update may read the mean from where it is kept
-            elif self._weights.paused is not None:
-                self._count(self._weights.paused, Owner.LOOP, settled=True, last=True)
-            overflow: Tensor | None = getattr(self, "found_inf", None)
-            if overflow is not None and overflow.is_cpu and bool(overflow):
-                return self._skip()
-            self._unscale()
-            grads = gradients(self._trained())
-            if not grads:
-                raise RuntimeError("step() without a gradient: call backward() first")
-            if not self._estimate.count and self._is_checkpoint_probe(grads):
-                return None
-            if not self._estimate.count and self._sampled():
-                raise RuntimeError(
-                    "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
-                    "`with opt.sampled_params():`, or call opt.attach(model) once before training"
-                )
-            if looped and 0 < self._estimate.count < self.samples:
-                raise RuntimeError(
-                    f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
-                    f"step: make {self.samples} before step(), one for each sample, or build the optimizer with samples=1"
-                )
-            self._update(grads, overflow)
-        except BaseException:
-            for left_by_scaler in ("found_inf", "grad_scale"):
-                self.__dict__.pop(left_by_scaler, None)
-            raise
-        finally:
-            self._reset_step()
-        return None
 
     def _step_with(self, closure: Closure) -> Any:
         self.eval()
@@ -258,17 +222,16 @@ class VariationalOptimizer(AttachedUse):
 
     def _reset_step(self) -> None:
         """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
-        if self._is_between_steps():
+        if (
+            self._estimate.is_empty
+            and self._weights.is_idle
+            and not (self._holder or self._unpaired or self._from_loop)
+        ):
             return
         with Uninterrupted():
             self._weights.reset()
             self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
             self._estimate.reset()
-
-    def _is_between_steps(self) -> bool:
-        """Return True if there is nothing to reset."""
-        left = self._holder, self._unpaired, self._base or None, self._from_loop or None, self._estimate.last
-        return self._weights.is_idle and not self._estimate.has_marks and left == (None,) * 5
 
     # The update --------------------------------------------------------------------------------------------------------------
 
@@ -291,19 +254,13 @@ class VariationalOptimizer(AttachedUse):
         """Apply the rule to all parameters that have a gradient."""
         last = self._estimate.last
         draw = None if last is None else last.draw
-        self._backend.update(self._buckets(g), g, h, draw=draw, scale=scale, accept=accept)
+        buckets = self._buckets_to_update(g, h, scale)
+        self._backend.update(buckets, g, h, draw=draw, scale=scale, accept=accept)
         prior.learn(self)
 
-    def _refuse_missing(self, g: Grads, h: Grads) -> None:
-        if self.supports_deterministic or scope(self.rule) == "model":
-            return
-        for group, p in self._grouped():
-            if p in g and p not in h and not group["deterministic"]:
-                raise RuntimeError(
-                    f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
-                    f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, "
-                    f"call opt.attach(model) again"
-                )
+    def _buckets_to_update(self, g: Grads, h: Grads, scale: Grads | None) -> list[Bucket]:
+        """Return the parameters that have a gradient, with the arguments of this update."""
+        return self._buckets(g)
 
     # What was learned --------------------------------------------------------------------------------------------------------
 
@@ -324,4 +281,4 @@ class VariationalOptimizer(AttachedUse):
 
 
 class ClosureCall:
-    """Lives as long as a call of ``step(closure)``."""
+    """A marker that lives as long as a call of ``step(closure)``: once it is gone, the call has ended."""

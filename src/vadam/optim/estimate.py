@@ -9,15 +9,18 @@ norm clipping act on ĥ as they would have acted on the loss. Factors stay on th
 from __future__ import annotations
 
 import weakref
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
-import torch
 from torch import Tensor
+from torch._C import TensorBase
 
 from vadam.backends.bucket import Grads
+from vadam.optim.averages import running_mean
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
 from vadam.optim.sample import Sample
+
+_is_sparse = TensorBase.is_sparse.__get__  # type: ignore[attr-defined]
 
 
 class Estimator(Protocol):
@@ -54,9 +57,9 @@ class Estimate:
         return self._h is not None
 
     @property
-    def has_marks(self) -> bool:
-        """True if gradients of an earlier sample are remembered."""
-        return self._marks is not None
+    def is_empty(self) -> bool:
+        """True if no sample counts yet."""
+        return self.last is None and self._marks is None
 
     @property
     def needs_norms(self) -> bool:
@@ -107,8 +110,8 @@ class Estimate:
             h = self._optimizer._curvatures(sample, g)
             if captured is not None:
                 h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
-            self._h = h if self._h is None else _running_mean(self._h, h, self.count)
-            self._means = _running_mean(self._stashed, g, self.count)
+            self._h = h if self._h is None else running_mean(self._h, h, self.count)
+            self._means = running_mean(self._stashed, g, self.count)
             for p, mean in self._means.items():
                 p.grad = mean
             self._stashed, self._before = {}, None
@@ -141,29 +144,6 @@ class Estimate:
 def gradients(params: list[Tensor]) -> Grads:
     """Return the gradients of the parameters that have one."""
     grads = {p: p.grad for p in params if p.grad is not None}
-    if True in [g.is_sparse for g in grads.values()]:
+    if True in map(_is_sparse, grads.values()):
         raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
     return grads
-
-
-def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
-    """Return the mean of ``count`` values in place of the mean so far; a parameter that took no part in a sample counts as zero."""
-    both = [p for p in mean if p in new]
-    if both:
-        torch._foreach_lerp_([mean[p] for p in both], [new[p] for p in both], 1 / count)
-    for p in mean.keys() - new.keys():
-        mean[p].mul_(1 - 1 / count)
-    return mean | {p: x / count for p, x in new.items() if p not in mean}
-
-
-def mean_of_losses(losses: list[Any]) -> Any:
-    """Return the mean of what the closure returned, None if it returned None."""
-    if any(loss is None for loss in losses):
-        return None
-    if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
-        raise TypeError(
-            f"the closure must return the loss, a number or a tensor, but returned a {type(losses[0]).__name__}"
-        )
-    if isinstance(losses[0], Tensor):
-        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
-    return sum(losses) / len(losses)

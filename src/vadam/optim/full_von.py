@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from vadam import curvature, rules
-from vadam.backends.bucket import Bucket
+from vadam.backends.bucket import Bucket, Grads
 from vadam.gaussian import FullGaussian
 from vadam.optim import checks
 from vadam.optim.common import Common
 from vadam.optim.rule_optimizer import Group
-from vadam.optim.sample import Grads, Owner, Sample
+from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder
 from vadam.optim.signature import group_arguments
 from vadam.optim.snapshot import mean_of, names, prior_of

@@ -12,12 +12,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 
 from vadam.backends.bucket import Bucket, Grads
 from vadam.optim.estimate import Estimate
 from vadam.optim.rescaling import Norms
 from vadam.optim.rule_optimizer import RuleOptimizer
 from vadam.optim.sample import Owner
+from vadam.rules.binding import scope
+
+_is_cpu = TensorBase.is_cpu.__get__  # type: ignore[attr-defined]
 
 
 @cache
@@ -114,7 +118,7 @@ class CheckedOptimizer(RuleOptimizer):
         self._settle()
         bound = bound_of(self.param_groups)
         tensors = [x for of_kind in kinds.values() for x in of_kind.values()]
-        on_cpu = False not in [x.is_cpu for x in tensors]
+        on_cpu = False not in map(_is_cpu, tensors)
         found = [] if on_cpu and not with_norms else self._norms(*kinds.values())
         norms = found[0] if found else None
         if not on_cpu:
@@ -126,6 +130,32 @@ class CheckedOptimizer(RuleOptimizer):
         if bad is not None:
             self._refuse(*[(kind, p) for kind, of_kind in kinds.items() for p in of_kind][bad])
         return Verdict(bad is not None, None, norms)
+
+    def _norms(self, *kinds: Grads) -> list[Norms]:
+        """Return the norms of the parameters' gradients, curvatures, ..., on their devices: one call for all on a device."""
+        entries = [(kind, p, x) for kind, tensors in enumerate(kinds) for p, x in tensors.items() if x.numel()]
+        devices = {x.device for _, _, x in entries}
+        found: list[list[tuple[list[Tensor], Tensor]]] = [[] for _ in kinds]
+        for device in devices:
+            here = entries if len(devices) == 1 else [entry for entry in entries if entry[2].device == device]
+            values = self._backend.norms([x for _, _, x in here])
+            params = [[p for of, p, _ in here if of == kind] for kind in range(len(kinds))]
+            for kind, part in enumerate(values.split([len(some) for some in params])):
+                if params[kind]:
+                    found[kind].append((params[kind], part))
+        return [Norms(vectors) for vectors in found]
+
+    def _refuse_missing(self, g: Grads, h: Grads) -> None:
+        """Raise if a sampled parameter has a gradient and no curvature."""
+        if self.supports_deterministic or scope(self.rule) == "model":
+            return
+        for group, p in self._grouped():
+            if p in g and p not in h and not group["deterministic"]:
+                raise RuntimeError(
+                    f"no curvature was recorded for {self._name(p)}, which has a gradient: it must be used by a layer of the "
+                    f"attached model, or belong to a group with deterministic=True. If it was frozen when the model was attached, "
+                    f"call opt.attach(model) again"
+                )
 
     def _refuse(self, kind: str, p: Tensor) -> None:
         if self.nonfinite == "skip":

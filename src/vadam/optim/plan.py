@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Bucket, Memory, are_same, args_of, make_buckets, memory_of
@@ -16,6 +15,10 @@ if TYPE_CHECKING:
     from vadam.optim.rule_optimizer import RuleOptimizer
 
 
+NOT_ARGUMENTS = ("params", "param_names")
+IMMUTABLE = {bool, int, float, str, tuple, type(None)}
+
+
 class Plan:
     """Parameters of an optimizer as buckets, kept while what the buckets depend on stays the same."""
 
@@ -23,7 +26,7 @@ class Plan:
         self.params = params
         self.sees_model = False
         self._memory = _memory_if_plain(params)
-        self._deterministic = [group["deterministic"] for group in opt.param_groups]
+        self._settings = _settings(opt.param_groups)
         self._members: list[tuple[int, list[int]]] = []  # of each bucket: the group, positions in the group
         self.buckets: list[Bucket] = []
         wanted, overlaps = {*params}, _overlap(params, self._memory)
@@ -48,41 +51,50 @@ class Plan:
             self._memory is not None
             and are_same(opt.state.values(), self._states)
             and [*map(len, self._states)] == self._state_sizes
-            and [group["deterministic"] for group in opt.param_groups] == self._deterministic
             and _memory_if_plain(self.params) == self._memory
-            and False not in [bucket.scalars_agree() for bucket in self.buckets]
+            and False not in map(Bucket.scalars_agree, self.buckets)
         )
 
     def refresh(self, opt: RuleOptimizer) -> bool:
-        """Give the buckets the arguments of now; return False if they have to be made anew."""
+        """Update the arguments of the buckets; return False if the buckets must be rebuilt."""
         if not self.is_current(opt):
             return False
+        settings = _settings(opt.param_groups)
+        if settings is not None and settings == self._settings:
+            return True
         known = [opt._rule_and_args(group) for group in opt.param_groups]
         refreshed: list[Bucket] = []
         for bucket, (k, members) in zip(self.buckets, self._members, strict=True):
             rule, rule_args = known[k]
-            if rule is not bucket.rule:
+            if rule is not bucket.rule or bucket.sampled == opt.param_groups[k]["deterministic"]:
                 return False
             refreshed.append(bucket.with_args(args_of(rule_args, members)))
-        self.buckets = refreshed
+        self.buckets, self._settings = refreshed, settings
         return True
 
 
-def _memory_if_plain(params: list[Tensor]) -> tuple[Memory, list[torch.dtype]] | None:
-    """Return where parameters lie and their dtypes; None for tensors whose memory is not their own affair, as shards."""
-    if not {*map(type, params)} <= {*PLAIN}:
-        return None
-    return memory_of(params), [p.dtype for p in params]
+def _settings(groups: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
+    """Return the arguments of parameter groups; None if one can change in place or stands for tensors."""
+    found = [{name: value for name, value in group.items() if name not in NOT_ARGUMENTS} for group in groups]
+    for settings in found:
+        if not {*map(type, settings.values())} <= IMMUTABLE or isinstance(settings.get("prior"), str):
+            return None
+    return found
 
 
-def _overlap(params: list[Tensor], memory: tuple[Memory, list[torch.dtype]] | None) -> bool:
+def _memory_if_plain(params: list[Tensor]) -> Memory | None:
+    """Return where parameters lie in memory; None if one of them, such as a shard, does not own its memory."""
+    return memory_of(params) if {*map(type, params)} <= {*PLAIN} else None
+
+
+def _overlap(params: list[Tensor], memory: Memory | None) -> bool:
     """Return True if parameters share memory."""
     if memory is None:
         tensors = [local(p) for p in params]
         if not all(x.is_cpu and type(x) in PLAIN for x in tensors):
             return False
-        memory = memory_of(tensors), [x.dtype for x in tensors]
-    (addresses, sizes, _), dtypes = memory
+        memory = memory_of(tensors)
+    addresses, sizes, dtypes, _ = memory
     ends = [start + n * dtype.itemsize for start, n, dtype in zip(addresses, sizes, dtypes, strict=True)]
     places = sorted(pair for pair in zip(addresses, ends, strict=True) if pair[0])
     return any(end > following for (_, end), (following, _) in pairwise(places))

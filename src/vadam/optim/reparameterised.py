@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from vadam.backends.bucket import Grads
 from vadam.backends.noise import several_ranks
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.distributed import LocalGradients
-from vadam.optim.sample import Grads, Owner, Sample
+from vadam.optim.sample import Owner, Sample
 
 
 class Reparameterised(VariationalOptimizer):

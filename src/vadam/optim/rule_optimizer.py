@@ -10,13 +10,13 @@ import torch
 from torch import Tensor
 
 from vadam import backends, rules
-from vadam.backends.bucket import Bucket, Grads, are_same, storage_dtype
+from vadam.backends.bucket import Bucket, are_same, storage_dtype
 from vadam.optim import prior
+from vadam.optim.model_bucket import model_bucket
 from vadam.optim.plan import Plan
-from vadam.optim.rescaling import Norms
 from vadam.optim.resume import Resumable
 from vadam.rules import arguments
-from vadam.rules.binding import RuleArgs, bind, call, rule_for, scope
+from vadam.rules.binding import RuleArgs, bind, call, rule_for
 
 Group = dict[str, Any]
 
@@ -61,11 +61,6 @@ class RuleOptimizer(Resumable):
         rule = self.rule_of(group)
         return rule, bind(rule, group)
 
-    def _rule_and_args_of(self, p: Tensor, group: Group) -> tuple[ModuleType, RuleArgs]:
-        """Return the rule of a parameter and its arguments; those per weight are tensors in its shape."""
-        rule, rule_args = self._rule_and_args(group)
-        return rule, _of_one(rule_args, next(i for i, q in enumerate(group["params"]) if q is p))
-
     # The parameters ----------------------------------------------------------------------------------------------------------
 
     def _grouped(self) -> Iterator[tuple[Group, Tensor]]:
@@ -92,23 +87,7 @@ class RuleOptimizer(Resumable):
             plan = Plan([*wanted], self)
             self._plans = [plan, *current[:1]]
         buckets = [bucket for bucket in plan.buckets if bucket.sampled] if sampled else plan.buckets
-        return buckets + self._model_bucket({*wanted}) if plan.sees_model else buckets
-
-    def _model_bucket(self, wanted: set[Tensor]) -> list[Bucket]:
-        """Return the one bucket of a rule that sees the whole model: an argument in which groups differ becomes a vector."""
-        found = [(p, group, *self._rule_and_args_of(p, group)) for group, p in self._grouped() if p in wanted]
-        found = [row for row in found if scope(row[2]) == "model"]
-        if not found:
-            return []
-        params, groups, (rule, *_), rule_args = (list(column) for column in zip(*found, strict=True))
-        first = params[0]
-        if any(name not in self.state[first] for name in rule.State._fields[1:]):
-            numbers = [self._rule_and_numbers(group)[1] for group in groups]
-            with torch.inference_mode(False):
-                mu = torch.cat([p.detach().flatten() for p in params])
-                self.state[first].update(call(rule.init, mu, rule_args=_joint(params, numbers))._asdict())
-            del self.state[first]["mu"]
-        return [Bucket(rule, _joint(params, rule_args), params, [self.state[p] for p in params])]
+        return buckets + model_bucket(self, {*wanted}) if plan.sees_model else buckets
 
     def _states_of(self, params: list[Tensor], rule: ModuleType, group: Group) -> list[dict[str, Any]]:
         """Return the rule's state of each parameter of a group; make it at its first use."""
@@ -130,33 +109,3 @@ class RuleOptimizer(Resumable):
     @property
     def _backend(self) -> backends.Backend:
         return backends.choose(self.backend)
-
-    def _norms(self, *kinds: Grads) -> list[Norms]:
-        """Return the norms of the parameters' gradients, curvatures, ..., on their devices: one call for all on a device."""
-        entries = [(kind, p, x) for kind, tensors in enumerate(kinds) for p, x in tensors.items() if x.numel()]
-        devices = {x.device for _, _, x in entries}
-        found: list[list[tuple[list[Tensor], Tensor]]] = [[] for _ in kinds]
-        for device in devices:
-            here = entries if len(devices) == 1 else [entry for entry in entries if entry[2].device == device]
-            values = self._backend.norms([x for _, _, x in here])
-            params = [[p for of, p, _ in here if of == kind] for kind in range(len(kinds))]
-            for kind, part in enumerate(values.split([len(some) for some in params])):
-                if params[kind]:
-                    found[kind].append((params[kind], part))
-        return [Norms(vectors) for vectors in found]
-
-
-def _joint(params: list[Tensor], rule_args: list[RuleArgs]) -> RuleArgs:
-    """Return the arguments of all parameters together: an argument in which they differ becomes a vector."""
-    joint = {}
-    for name, value in rule_args[0].items():
-        values = [other[name] for other in rule_args]
-        same = not isinstance(value, Tensor) and all(other == value for other in values)
-        parts = zip(params, values, strict=True)
-        joint[name] = value if same else torch.cat([(torch.zeros_like(p) + x).flatten() for p, x in parts])
-    return joint
-
-
-def _of_one(rule_args: RuleArgs, i: int) -> RuleArgs:
-    """Return the arguments of one parameter, given by its position: lists of tensors become a tensor."""
-    return {name: value[i] if isinstance(value, list) else value for name, value in rule_args.items()}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from torch import Tensor
 
-from vadam.backends.bucket import Bucket, Grads
+from vadam.backends import Draw
 from vadam.backends.noise import NoiseSource
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.interrupts import Uninterrupted
@@ -22,18 +22,6 @@ class Owner(Enum):
     CLOSURE = "step(closure)"
     CONTEXT = "sampled_params()"
     LOOP = "a training-mode forward or train()"
-
-
-class Draw(Protocol):
-    """A backend's part of a sample: it perturbs the weights, restores the mean and replays the noise."""
-
-    buckets: list[Bucket]
-
-    def perturb(self) -> None: ...
-    def restore(self, *, keep_sample: bool = False) -> None: ...
-    def mean_of(self, p: Tensor) -> Tensor | None: ...
-    def products(self, grads: Grads) -> Grads: ...
-    def noise(self) -> Grads: ...
 
 
 class Sample:

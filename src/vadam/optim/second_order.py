@@ -8,9 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from vadam.backends.bucket import Grads
 from vadam.curvature.second_order import explain_graph_errors
 from vadam.optim.base import Closure, VariationalOptimizer
-from vadam.optim.sample import Grads, Sample
+from vadam.optim.sample import Sample
 
 
 class SecondOrder(VariationalOptimizer):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Sequence
-from types import ModuleType
 from typing import Any, Unpack
 
 import torch
@@ -13,6 +12,7 @@ from torch import Tensor
 
 from vadam import curvature as curvatures
 from vadam import rules
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.plain import curvature_vector
 from vadam.backends.shards import is_sharded
 from vadam.optim import checks
@@ -21,17 +21,17 @@ from vadam.optim.common import Common
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
-from vadam.optim.sample import Grads, Owner, Sample
+from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder
 from vadam.optim.signature import group_arguments
 from vadam.rules.arguments import Argument
-from vadam.rules.binding import RuleArgs, call
+from vadam.rules.binding import call
 
 
 class VON(SecondOrder, Reparameterised):
     r"""Variational Online Newton (paper §3.1, App. D), with natural momentum (§4) if asked for.
 
-    Input: α (``lr``), 1 − β (``beta``, the weight of the old), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
+    Input: α (``lr``), 1 − β (``beta``, the decay rate), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
     τ (``tau``)
 
     .. code-block:: text
@@ -54,7 +54,6 @@ class VON(SecondOrder, Reparameterised):
     """
 
     rule = rules.von
-    _shortened: Tensor | float = 1.0  # β as a fraction of what was asked for
 
     @group_arguments
     def __init__(
@@ -105,10 +104,6 @@ class VON(SecondOrder, Reparameterised):
         super()._check(group)
         if self.curvature == "score" and group["deterministic"]:
             raise ValueError("curvature='score' takes no gradient, so a deterministic group would never be trained")
-
-    def _rule_and_args(self, group: Group) -> tuple[ModuleType, RuleArgs]:
-        rule, rule_args = super()._rule_and_args(group)
-        return rule, {**rule_args, "beta": rule_args["beta"] * self._shortened} if "beta" in rule_args else rule_args
 
     # Where ĥ comes from ------------------------------------------------------------------------------------------------------
 
@@ -163,13 +158,15 @@ class VON(SecondOrder, Reparameterised):
                 h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
         return g, h
 
-    def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
-        """Apply the rule with the largest β, as a fraction of what was asked for, that keeps every precision positive."""
-        self._shortened = self._feasible_fraction(g, h, scale)
-        try:
-            super()._apply(g, h, scale, accept)
-        finally:
-            self._shortened = 1.0
+    def _buckets_to_update(self, g: Grads, h: Grads, scale: Grads | None) -> list[Bucket]:
+        """Return the buckets with the largest β, as a fraction of what was asked for, that keeps every precision positive."""
+        fraction = self._feasible_fraction(g, h, scale)
+        return [
+            bucket.with_args({**bucket.rule_args, "beta": bucket.rule_args["beta"] * fraction})
+            if bucket.sampled
+            else bucket
+            for bucket in super()._buckets_to_update(g, h, scale)
+        ]
 
     def _feasible_fraction(self, g: Grads, h: Grads, scale: Grads | None) -> Tensor | float:
         fraction: Tensor | None = None

@@ -1,0 +1,33 @@
+"""Means over the samples of a step: of gradients, curvatures and losses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from vadam.backends.bucket import Grads
+
+
+def running_mean(mean: Grads, new: Grads, count: int) -> Grads:
+    """Return the mean of ``count`` values in place of the mean so far; a parameter that took no part in a sample counts as zero."""
+    both = [p for p in mean if p in new]
+    if both:
+        torch._foreach_lerp_([mean[p] for p in both], [new[p] for p in both], 1 / count)
+    for p in mean.keys() - new.keys():
+        mean[p].mul_(1 - 1 / count)
+    return mean | {p: x / count for p, x in new.items() if p not in mean}
+
+
+def mean_of_losses(losses: list[Any]) -> Any:
+    """Return the mean of what the closure returned, None if it returned None."""
+    if any(loss is None for loss in losses):
+        return None
+    if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
+        raise TypeError(
+            f"the closure must return the loss, a number or a tensor, but returned a {type(losses[0]).__name__}"
+        )
+    if isinstance(losses[0], Tensor):
+        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
+    return sum(losses) / len(losses)
