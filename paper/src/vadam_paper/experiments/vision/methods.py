@@ -17,14 +17,15 @@ RATE: Range = (3e-4, 1e-2)
 DECAY: Range = (1e-3, 3.0)
 PRIOR: Range = (3.0, 300.0)
 WEIGHT: Range = (10.0, 1000.0)
+IVON_RATE: Range = (0.1, 1.2)
 SGD_RATE: Range = (0.01, 0.3)
 SGD_DECAY: Range = (1e-5, 1e-3)
 SPACES: dict[str, dict[str, Range]] = {
     "adamw": {"lr": RATE, "weight_decay": DECAY},
     "vadam": {"lr": (1e-3, 1e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
     "vadam-paper": {"lr": (1e-3, 1e-2), "prior_precision": (1.0, 1000.0)},
-    "ivon": {"lr": (0.05, 0.6), "prior_precision": (1.0, 100.0), "data_weight": (1.0, 100.0)},
-    "evon": {"lr": (0.05, 0.6), "prior_precision": (1.0, 100.0), "data_weight": (1.0, 100.0)},
+    "ivon": {"lr": IVON_RATE, "prior_precision": (1.0, 100.0), "data_weight": (1.0, 30.0)},
+    "evon": {"lr": IVON_RATE, "prior_precision": (1.0, 100.0), "data_weight": (1.0, 30.0)},
     "vogn": {"lr": (3e-4, 3e-2), "prior_precision": PRIOR, "data_weight": WEIGHT},
     "mc-dropout": {"lr": RATE, "weight_decay": DECAY, "rate": (0.05, 0.5)},
     "laplace": {"prior_precision": (1.0, 1e4)},
@@ -43,8 +44,8 @@ OF_THE_LIBRARY = {"evon": "EVON"}
 BETAS = (0.9, 0.99)
 START = 0.1
 """Start of s for Vadam and VOGN: after three epochs 0.3 % of it is left."""
-HESS_INIT = 0.1
-IVON_BETAS = (0.9, 0.999)
+HESS_INIT = 0.5
+IVON_BETAS = (0.9, 0.9995)
 
 
 def available(methods: tuple[str, ...]) -> tuple[str, ...]:
