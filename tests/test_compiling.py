@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vadam.compiling import RECENT, compiled
+from vadam.compiling import RECENT, check_cache, compiled
 
 
 def double(x: torch.Tensor) -> torch.Tensor:
@@ -68,3 +68,28 @@ def test_where_nothing_can_be_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         assert run(torch.ones(1)) == 2
     assert run(torch.ones(1)) == 2
     assert len(calls) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_native_code_of_another_user_is_not_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The cache has a known name below the temporary folder: somebody else may have made it."""
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path))
+    own = tmp_path.stat().st_uid
+    monkeypatch.setattr(os, "getuid", lambda: own + 1)
+    function = compiled(double, subject="this", consequence="so it is slow")
+    with pytest.warns(
+        UserWarning, match=r"cannot be compiled here.*belongs to another user: set TORCHINDUCTOR_CACHE_DIR"
+    ):
+        assert function(torch.ones(2)).tolist() == [2.0, 2.0]
+    assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
+def test_others_cannot_write_to_the_cache_of_native_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder in (tmp_path / "new", tmp_path / "open"):
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(folder))
+        if folder.name == "open":
+            folder.mkdir()
+            folder.chmod(0o777)
+        check_cache()
+        assert not folder.stat().st_mode & 0o022

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -42,6 +44,8 @@ def compiled(
         if works is not False:
             try:
                 with _quiet_compiler() if works is None else nullcontext():
+                    if works is None:
+                        check_cache()
                     result = fast(*arguments)
                 works = True
                 return result
@@ -64,6 +68,26 @@ def _vector_width() -> dict[str, Any]:
     """
     bits = {"AVX2": 256, "AVX512": 512}.get(torch.backends.cpu.get_cpu_capability())
     return {"cpp.simdlen": bits} if bits and RECENT else {}
+
+
+def check_cache() -> None:
+    """Raise PermissionError if torch's cache of native code belongs to somebody else; take write access to it from others.
+
+    By default it is a folder with a known name below the temporary folder, where every user of a machine could plant code.
+    """
+    if not hasattr(os, "getuid"):
+        return
+    from torch._inductor.codecache import cache_dir
+
+    folder = cache_dir()
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    found = os.lstat(folder)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+        raise PermissionError(
+            f"the cache of compiled code, {folder!r}, belongs to another user: set TORCHINDUCTOR_CACHE_DIR to a folder of your own"
+        )
+    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        os.chmod(folder, stat.S_IMODE(found.st_mode) & ~(stat.S_IWGRP | stat.S_IWOTH))
 
 
 @contextmanager

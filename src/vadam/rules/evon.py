@@ -132,7 +132,7 @@ def _next_basis(L: Tensor, Q: Tensor) -> tuple[Tensor, Tensor]:
     """Return qr((L + ρI) Q), and the new axes expressed in the old basis."""
     if is_identity(Q):
         return Q, Q
-    new, _ = torch.linalg.qr(L @ Q + SHIFT * L.diagonal().mean() * Q)
+    new = torch.linalg.qr(L @ Q + SHIFT * L.diagonal().mean() * Q)[0].contiguous()  # as a checkpoint brings it back
     return new, Q.mT @ new
 
 

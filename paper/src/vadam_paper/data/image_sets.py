@@ -50,7 +50,7 @@ IMAGE_SETS = {
         },
     ),
     "fashion-mnist": ImageSet(
-        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/b2617bb6d3ffa2e429640350f613e3291e10b141/data/fashion/",
         "MIT",
         CLOTHES,
         {
