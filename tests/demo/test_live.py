@@ -123,7 +123,7 @@ def replay(
         "temperature": 1.0,
         "prior": 0.0,
         "prior_precision": 0.0 if on_landscape and method == "adam" else lam,
-        "init_precision": lam + 1 if on_landscape else max(lam, 1.0),
+        "init_precision": lam + 1,
         "lr": settings["alpha"] * (10 if on_landscape and method == "vogn" else 1),
         "betas": (0.9, 0.9 if on_landscape else 0.998),
         "beta": 0.9 if on_landscape else 0.998,
@@ -252,6 +252,26 @@ def test_the_numbers_beside_the_landscape() -> None:
         assert height == pytest.approx(float(mean(theta)), abs=1e-14)
         hessian = torch.autograd.functional.hessian(mean, theta)
         assert sharpness == pytest.approx(float(hessian.trace()), rel=1e-6)
+
+
+@needs_node
+def test_every_end_of_every_slider_gives_finite_paths() -> None:
+    found = node(f"""
+        import {{ landscapeFigure, posteriorFigure }} from "./problems.mjs";
+        import {{ race }} from "./race.mjs";
+        const broken = [];
+        for (const {{ problem, defaults, sliders, range }} of [posteriorFigure({json.dumps(ROWS)}), landscapeFigure()])
+          for (const alpha of sliders.alpha) for (const lam of sliders.lam) for (const M of sliders.M) for (const tau of [0, 1])
+            for (const end of [0, 1]) {{
+              const settings = {{ ...defaults, alpha, lam, M, tau, start: [range.x[end], range.y[end]], steps: 200 }};
+              for (const [name, path] of Object.entries(race(problem, settings))) {{
+                const numbers = [...path.mean.flat(), ...path.precision.flat().filter((value) => value !== null)];
+                if (!numbers.every(Number.isFinite)) broken.push([name, settings]);
+              }}
+            }}
+        console.log(JSON.stringify(broken));
+    """)
+    assert found == []
 
 
 def test_the_page_stands_alone(tmp_path: Path) -> None:

@@ -43,7 +43,6 @@ export function landscapeProblem() {
     adamPrior: 0, // Adam minimises the function itself
     vognRate: 10, // VOGN divides by s, not by its root, and needs a larger learning rate
     rates: { gamma1: 0.9, gamma2: 0.9, beta: 0.1 },
-    initPrecision: (lam) => lam + 1,
     gradients(theta, batch) {
       const [x, y] = slope(theta);
       return batch.map((i) => [x + TILTS[i][0], y + TILTS[i][1]]);

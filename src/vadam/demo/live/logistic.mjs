@@ -108,7 +108,6 @@ export function logisticProblem(rows) {
     adamPrior: 1, // Adam minimises the negative log-posterior
     vognRate: 1,
     rates: { gamma1: 0.9, gamma2: 0.998, beta: 0.002 },
-    initPrecision: (lam) => Math.max(1, lam),
     gradients: (weights, batch) => model.gradients(weights, batch),
   };
 }

@@ -4,6 +4,7 @@ import { RandomState } from "./random.mjs";
 import { adam, DEFAULTS, theorem1Weight, vadam, vogn } from "./rules.mjs";
 
 const FINAL_RATE = 0.05; // the learning rate falls linearly to this share of itself
+const START = 1; // precision of q at the start beyond the prior's, so that q is proper at tau = 0 too
 const ANNEALED_UNTIL = 0.5; // tau falls linearly to 0 over this share of the steps
 
 export const METHODS = {
@@ -40,7 +41,7 @@ export function ruleArguments(name, problem, { alpha, lam, tau, M }) {
     ...problem.rates,
     N: problem.N,
     lam: name === "adam" ? lam * problem.adamPrior : lam,
-    initPrecision: problem.initPrecision(lam),
+    initPrecision: lam + START,
     alpha: name === "vogn" ? alpha * problem.vognRate : alpha,
     tau,
     w: METHODS[name].corrected ? theorem1Weight(M, problem.numExamples) : 1,
