@@ -203,3 +203,15 @@ def test_figure_1_to_the_letter() -> None:
         torch.testing.assert_close(p.detach(), torch.tensor(mu), **EXACT)
         state = opt.state[p]
         torch.testing.assert_close(state["s"] + state["s0"], torch.tensor(s), **EXACT)
+
+
+@pytest.mark.parametrize("tau", [1.0, 0.5])
+def test_exact_momentum_halves_the_precision_at_most(tau: float) -> None:
+    """A curvature far below zero would make the precision negative: the bound counts the prior's part of the precision too."""
+    rule = rules.exact_momentum
+    state = rule.init(torch.zeros(3, dtype=torch.float64), init_precision=LAM + N * 0.01, N=N, lam=LAM)
+    before = rule.precision(state, N=N, lam=LAM, tau=tau)
+    g, h = torch.zeros(3, dtype=torch.float64), torch.tensor([-1e6, -1e3, 0.01 * tau], dtype=torch.float64)
+    state = rule.update(state, g, h, alpha=0.1, beta=0.1, gamma=0.9, N=N, lam=LAM, tau=tau)
+    after = rule.precision(state, N=N, lam=LAM, tau=tau)
+    torch.testing.assert_close(after, before * torch.tensor([0.5, 0.5, 1.0], dtype=torch.float64), **EXACT)
