@@ -30,6 +30,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("torture.json"), help="file for the record of the run")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out")
     parser.add_argument("--part", action="append", default=[], help="only this part of a kind; can be repeated")
+    parser.add_argument("--stop", action="store_true", help="stop a kind at its first failure")
     parser.add_argument("--case", type=int, help="only this case of --part, in this process")
     parser.add_argument(
         "--prove", action="store_true", help="break a copy of the code, once for each kind, and see it caught"
@@ -84,7 +85,7 @@ def main(given: argparse.Namespace) -> int:
         kind = kind_named(name)
         usual = kind.full if given.full else kind.count
         count = given.count.get(name) or round(usual * (factor if kind.grows else 1.0))
-        Runner(record, kind, given.jobs).run(kind.targets(count, given.part))
+        Runner(record, kind, given.jobs, stop=given.stop).run(kind.targets(count, given.part))
     failures = record.failures()
     print(f"{len(failures)} failures; the record is {given.out}")
     return bool(failures)

@@ -31,7 +31,7 @@ window.addEventListener("load", () => setTimeout(() => {
   const all = (selector) => [...document.querySelectorAll(selector)].map((e) => e.outerHTML.slice(0, 200));
   window.parent.postMessage({
     page: location.pathname, pwned: Boolean(window.pwned) || Boolean(window.parent.pwned), failures: window.failures,
-    inserted: all("iframe, base, form, object, embed, link:not([rel=icon]), meta[http-equiv=refresh], [onerror], [onload], [onclick], img.hostile"),
+    inserted: all("iframe, base, form, object, embed, link:not([rel=icon]), meta[http-equiv=refresh], img.hostile"),
     title: document.title, text: document.documentElement.textContent,
   }, "*");
 }, 300));

@@ -140,11 +140,11 @@ KIND = Kind(
     },
     breaks=(
         Break(
-            "src/vadam/rules/vadam.py",
-            "",
-            "",
+            "src/vadam/rules/von.py",
+            "    return x * (d / TINY).clamp(max=1.0) / d.clamp(min=TINY)\n",
+            "    return x / d\n",
             "extremes",
-            "",
+            "a weight whose gradient is always zero becomes NaN where there is no prior",
         ),
     ),
 )

@@ -40,10 +40,10 @@ class Worker:
 
 
 class Runner:
-    """Runs the cases of one kind until every part has reached its target, or the time is over."""
+    """Runs the cases of one kind until every part has reached its target, or with ``stop`` until one has failed."""
 
-    def __init__(self, record: Record, kind: Kind, jobs: int, until: float = float("inf")) -> None:
-        self.record, self.kind, self.jobs, self.until = record, kind, jobs, until
+    def __init__(self, record: Record, kind: Kind, jobs: int, *, stop: bool = False) -> None:
+        self.record, self.kind, self.jobs, self.stop = record, kind, jobs, stop
         self.folder = Path(tempfile.mkdtemp(prefix=f"torture-{kind.name}-"))
         self.workers: list[Worker] = []
         self.given: dict[str, int] = {}
@@ -69,7 +69,7 @@ class Runner:
         """Start workers while there are cases to run and cores to run them on."""
         while len(self.workers) < self.jobs:
             open_parts = [part for part in self.targets if self._wants_more(part)]
-            if not open_parts or time.monotonic() > self.until:
+            if not open_parts or (self.stop and self.record.failures()):
                 return False
             part = min(open_parts, key=lambda name: self._share_done(name) + self._running(name))
             self._start(part)

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from specs import SPECS, Spec, same
-from torture.case import Case, Failed, Kind, Outcome, Part
+from torture.case import Break, Case, Failed, Kind, Outcome, Part
 
 WIDTH = 400
 PATHS = ("normal", "normal", "raising", "skipping", "reading", "loading")
@@ -238,4 +238,13 @@ KIND = Kind(
         backend: Part(lambda case, backend=backend: interrupted(case, backend), cases_per_process=5)
         for backend in ("native", "plain")
     },
+    breaks=(
+        Break(
+            "src/vadam/optim/interrupts.py",
+            "        self._install()\n",
+            "        pass\n",
+            "plain",
+            "Ctrl-C in the middle of an update leaves some weights updated and others not",
+        ),
+    ),
 )

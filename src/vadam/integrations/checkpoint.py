@@ -3,10 +3,11 @@
     folder/step-00000012/   model and optimizer state by name, the random states of every rank, and the caller's extras
 
 Resuming on the same number of ranks is bit-exact. On more than two ranks DDP itself adds the gradients of its first step
-in another order than those of later steps, which rounds differently, with torch's own optimizers too. On another number of ranks mean, precision and all other state are
-equal bit for bit. The noise is new, because it belongs to the shards (FSDP2) or the ranks (DDP), and independent between
-them. A checkpoint is written to a temporary folder and then moved, so that a folder named after a step is complete,
-even if a rank dies. Loading runs no code from the files (``checkpoint_reader``).
+in another order than those of later steps, which rounds differently, with torch's own optimizers too. On another number
+of ranks mean, precision and all other state are equal bit for bit. The noise is new, because it belongs to the shards
+(FSDP2) or the ranks (DDP), and independent between them. A checkpoint is written to a temporary folder and then moved,
+so that a folder named after a step is complete, even if a rank dies. Loading runs no code from the files
+(``checkpoint_reader``).
 """
 
 from __future__ import annotations

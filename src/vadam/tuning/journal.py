@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 from vadam.tuning.suggest import Point
 
+_BEGINNING = b'{"search": '
+"""The first bytes of every journal."""
+
 
 class JournalError(ValueError):
     """Raised if a file is not a journal, or is the journal of another search."""
@@ -77,15 +80,17 @@ class Journal:
             return []
         content = self.path.read_bytes()
         whole = content[: content.rfind(b"\n") + 1]
-        if whole != content:
-            os.truncate(self.path, len(whole))
         try:
             lines = [json.loads(line) for line in whole.splitlines()]
             if not all(isinstance(line, dict) for line in lines):
                 raise ValueError("a line is not an object")
-            return lines
+            if content[: len(_BEGINNING)] != _BEGINNING[: len(content)]:
+                raise ValueError("its first line does not describe a search")
         except (ValueError, RecursionError) as error:
             raise JournalError(f"{self.path} is not the journal of a search: {error}") from error
+        if whole != content:
+            os.truncate(self.path, len(whole))
+        return lines
 
 
 def mean(folds: Sequence[float]) -> float:
