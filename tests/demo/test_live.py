@@ -317,6 +317,7 @@ def test_the_page_in_a_browser_400_pixels_wide(tmp_path: Path) -> None:
     assert answers["failures"] == []
     assert answers["width"] == 400
     assert answers["overflow"] <= 0
+    assert answers["wideTables"] == []
     for figure in ("posterior", "landscape"):
         seen = answers[figure]
         acts = {"alpha", "lam", "tau", "M", "seed", "anneal", "drag", "arrow key", "hide", "scrub"}

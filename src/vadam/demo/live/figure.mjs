@@ -111,9 +111,10 @@ class VadamLive extends HTMLElement {
 
   // Draw again when the size or the theme of the page changes.
   listenToPage() {
-    new ResizeObserver(() => this.draw()).observe(this.querySelector(".stage"));
-    new MutationObserver(() => this.draw()).observe(document.body, { attributeFilter: ["data-theme"] });
-    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.draw());
+    const soon = afterFrame(() => this.draw());
+    new ResizeObserver(soon).observe(this.querySelector(".stage"));
+    new MutationObserver(soon).observe(document.body, { attributeFilter: ["data-theme"] });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", soon);
   }
 
   readInput(input) {
