@@ -91,6 +91,16 @@ def test_distance_is_the_wasserstein_distance():
     torch.testing.assert_close(a.distance(b), b.distance(a))
 
 
+def test_a_pruned_weight_is_a_point_at_zero_in_distances():
+    """The Wasserstein distance of N(μ, σ²) from the point 0 is √(μ² + σ²)."""
+    post = gaussian()
+    masks, pruned = post.prune(0.5)
+    removed = [(post.mean[name] ** 2 + post.variance[name])[mask == 0].sum() for name, mask in masks.items()]
+    torch.testing.assert_close(pruned.distance(post), sum(removed).sqrt())
+    torch.testing.assert_close(post.distance(pruned), pruned.distance(post))
+    assert float(pruned.distance(pruned)) == 0
+
+
 @pytest.mark.parametrize("prior_mean", [None, 1.5])
 def test_merged_halves_are_the_joint_posterior_of_linear_regression(prior_mean):
     """With one feature a weight the exact posteriors are Gaussian: precision Σx² + λ, precision × mean Σxy + λ μ₀."""
@@ -215,3 +225,14 @@ def test_a_posterior_that_is_all_start_or_all_prior_is_warned_about_once():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         vadam.predict(model, opt.posterior(model), torch.zeros(1, 3), likelihood=None)
+
+
+def test_another_dtype_is_that_of_every_tensor():
+    tensors = {
+        name: torch.ones(2, dtype=torch.float64) for name in ("mean", "precision", "prior_precision", "prior_mean")
+    }
+    fields = {name: {"w": value} for name, value in tensors.items()}
+    moved = MeanFieldGaussian(**fields, point={"b": torch.zeros(1, dtype=torch.float64)}).to(torch.float32)
+    for name in fields:
+        assert getattr(moved, name)["w"].dtype == torch.float32, name
+    assert moved.point["b"].dtype == torch.float32

@@ -131,13 +131,15 @@ class MeanFieldGaussian:
         return (self.kl_to(other) + other.kl_to(self)) / 2
 
     def distance(self, other: MeanFieldGaussian) -> Tensor:
-        """Return the Wasserstein distance √Σᵢ ((μᵢ − μ'ᵢ)² + (σᵢ − σ'ᵢ)²), a metric between Gaussians."""
+        """Return the Wasserstein distance √Σᵢ ((μᵢ − μ'ᵢ)² + (σᵢ − σ'ᵢ)²), a metric between Gaussians; a pruned weight has μ = σ = 0."""
         self._check_comparable(other)
+
+        def deviation(post: MeanFieldGaussian, name: str) -> Tensor:
+            return post._kept(name, named.wide(post.precision[name]).rsqrt())
 
         def squared(name: str) -> Tensor:
             between = named.wide(self.mean[name]) - named.wide(other.mean[name])
-            spread = named.wide(self.precision[name]).rsqrt() - named.wide(other.precision[name]).rsqrt()
-            return self._kept(name, between**2 + spread**2).sum()
+            return (between**2 + (deviation(self, name) - deviation(other, name)) ** 2).sum()
 
         return named.total(squared(name) for name in self.mean).sqrt()
 
