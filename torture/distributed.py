@@ -323,7 +323,7 @@ KIND = Kind(
     "Ranks stay equal bit for bit, or a refusal says why before anything hangs; a lost rank loses nothing that was saved.",
     "scenarios",
     120,
-    600,
+    300,
     {
         "two ranks": Part(lambda case: together(case, 2), share=6, seconds=300),
         "four ranks": Part(lambda case: together(case, 4), share=6, seconds=300),

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -58,17 +59,9 @@ def try_break(kind: Kind, one: Break, seed: int) -> str | None:
         command = [sys.executable, "-m", "torture", kind.name, "--part", one.part, "--jobs", "1", "--seed", str(seed)]
         paths = os.pathsep.join([str(copy / "src"), str(copy / "paper" / "src")])
         environment = {**os.environ, "PYTHONPATH": paths}
-        try:
-            subprocess.run(
-                [*command, "--stop", "--out", str(record)],
-                cwd=copy,
-                env=environment,
-                capture_output=True,
-                text=True,
-                timeout=SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            pass
+        with suppress(subprocess.TimeoutExpired):
+            command += ["--stop", "--out", str(record)]
+            subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=SECONDS)
         failures = _failures(record, kind.name)
     return failures[0]["what"].strip().splitlines()[-1] if failures else None
 
