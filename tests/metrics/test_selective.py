@@ -65,3 +65,10 @@ def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+def test_a_share_that_is_a_whole_number_of_examples_but_for_rounding():
+    """0.1 + 0.2 is larger than 3/10 in floating point; three of ten examples are meant, and the fourth is wrong."""
+    uncertainty = torch.arange(10, dtype=torch.float64)
+    correct = uncertainty < 3
+    assert metrics.selective_accuracy(uncertainty, correct, 0.1 + 0.2) == 1
