@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-PARTS = ["step", "memory", "evon", "perexample", "ensemble", "predict", "estimators", "rl", "table1_cost"]
+PARTS = ["step", "start", "memory", "evon", "perexample", "ensemble", "predict", "estimators", "rl", "table1_cost"]
 
 
 def main() -> None:

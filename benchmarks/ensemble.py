@@ -34,7 +34,7 @@ TAU, LAM, BETAS = 10.0, 5.0, (0.9, 0.99)
 SMALL, LARGE = "13-50-1, M=32, S=10", "16-50-1, M=128, S=5"
 SETTINGS = {SMALL: (13, 32, 10), LARGE: (16, 128, 5)}
 ROWS = {32: 364, 128: 1151}  # of the smallest sets that the paper trains with minibatches of that size
-BARS = {SMALL: 40, LARGE: 20}
+BARS = {SMALL: 60, LARGE: 20}
 STEPS_A_ROUND = 10
 CLASS = {"vadam": "Vadam", "vogn": "VOGN", "bbvi": "BBVI"}
 Run = Callable[[], None]

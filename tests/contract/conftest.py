@@ -2,7 +2,8 @@
 
 A test that takes a ``spec`` and no ``backend`` of its own is repeated here: "auto" becomes the backend, and problems get the dtype that
 it is made for. Compiling a rule takes seconds, so "compiled" runs the tests in ``COMPILED`` with the rows in ``COMPILED_ROWS``: a state
-with scalars and ĥ = ĝ∘ĝ, and a state of vectors alone with a curvature. ``tests/backends/test_lockstep.py`` compiles every rule.
+with scalars and ĥ = ĝ∘ĝ, and a state of vectors alone with a curvature. Every other row runs ``test_compiled_rows.py``, its main promises
+in one test, and ``tests/backends/test_lockstep.py``.
 """
 
 from __future__ import annotations

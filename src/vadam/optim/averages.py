@@ -7,11 +7,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import Grads
+from vadam.backends.bucket import Grads, are_same
 
 
 def running_mean(mean: Grads, new: Grads, count: int) -> Grads:
     """Return the mean of ``count`` values in place of the mean so far; a parameter that took no part in a sample counts as zero."""
+    if are_same(mean, new):  # without a hash of every parameter
+        torch._foreach_lerp_([*mean.values()], [*new.values()], 1 / count)
+        return mean
     both = [p for p in mean if p in new]
     if both:
         torch._foreach_lerp_([mean[p] for p in both], [new[p] for p in both], 1 / count)

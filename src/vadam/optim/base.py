@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vadam.backends.bucket import Bucket, Grads
+from vadam.backends.bucket import Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian, Summary
 from vadam.optim import checks, prior
@@ -76,7 +76,8 @@ class VariationalOptimizer(GradientSteps):
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
-        return {p: g.to(torch.promote_types(g.dtype, torch.float32)).square() for p, g in grads.items()}
+        wide = [g.to(storage_dtype(g)) for g in grads.values()]
+        return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
     def _check_way(self, closure: Closure | None) -> None:
         """Raise if this optimizer cannot take a step this way."""

@@ -14,7 +14,7 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 from torch._C import TensorBase
 
-from vadam.backends.bucket import Grads
+from vadam.backends.bucket import Grads, are_same
 from vadam.optim.averages import running_mean
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
@@ -80,10 +80,10 @@ class Estimate:
             self._h = self._optimizer._curvatures(self.last, self._stashed) | recorded
             self._before = None
         for p in params:
-            p.grad = base[p].clone() if p in base else None
-            if p in self._stashed and self._means.get(p) is not self._stashed[p]:
-                # The next gradient may be written to the same memory, as in buckets of DDP.
-                self._stashed[p] = self._stashed[p].clone()
+            p.grad = base[p].clone() if base and p in base else None
+        if not are_same(self._stashed.values(), self._means.values()):
+            # The next gradient may be written to the same memory, as in buckets of DDP.
+            self._stashed = {p: g if self._means.get(p) is g else g.clone() for p, g in self._stashed.items()}
 
     def unstash_grads(self) -> None:
         """Put the mean gradient back after a sample that does not count."""

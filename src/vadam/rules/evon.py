@@ -132,7 +132,8 @@ def _next_basis(L: Tensor, Q: Tensor) -> tuple[Tensor, Tensor]:
     """Return qr((L + ρI) Q), and the new axes expressed in the old basis."""
     if is_identity(Q):
         return Q, Q
-    new = torch.linalg.qr(L @ Q + SHIFT * L.diagonal().mean() * Q)[0].contiguous()  # as a checkpoint brings it back
+    new, _ = torch.linalg.qr(L @ Q + SHIFT * L.diagonal().mean() * Q)
+    new = new.clone(memory_format=torch.contiguous_format)  # as a checkpoint brings it back
     return new, Q.mT @ new
 
 
