@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-import torch
 from torch import nn
 
 from vadam import rules
 from vadam.backends.shards import is_sharded
 from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
 from vadam.optim.common import Common
+from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.signature import group_arguments
@@ -79,7 +79,7 @@ class EVON(Reparameterised):
                 "EVON rotates whole weight matrices, and FSDP2 shards them: use DistributedDataParallel, or IVON, which is sharded"
             )
 
-    @torch.no_grad()
+    @without_grad
     def posterior(self, model: nn.Module | None = None) -> RotatedGaussian:  # type: ignore[override]
         """Return a snapshot of q: mean, precision along the axes of each weight matrix, and the axes."""
         self._settle()

@@ -13,6 +13,7 @@ from vadam.backends.bucket import Bucket, Grads
 from vadam.gaussian import FullGaussian
 from vadam.optim import checks
 from vadam.optim.common import Common
+from vadam.optim.interrupts import without_grad
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder
@@ -124,7 +125,7 @@ class FullVON(SecondOrder):
         for p, mean in untouched.items():
             p.copy_(mean)
 
-    @torch.no_grad()
+    @without_grad
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
         """Return a snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
         name, bucket = names(self, model), self._bucket()

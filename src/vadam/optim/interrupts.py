@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from _signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
 from collections.abc import Callable
+from functools import wraps
 from types import FrameType
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 
@@ -19,6 +20,25 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
+P, R = ParamSpec("P"), TypeVar("R")
+
+
+def without_grad(function: Callable[P, R]) -> Callable[P, R]:
+    """Return the function without autograd, like ``torch.no_grad``, but with no moment in which Ctrl-C leaves autograd off.
+
+    Python looks for signals after calls: behind the last line, autograd is as it was.
+    """
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        records = torch.is_grad_enabled()
+        try:
+            torch._C._set_grad_enabled(False)
+            return function(*args, **kwargs)
+        finally:
+            torch._C._set_grad_enabled(records)
+
+    return call
 
 
 class Uninterrupted:

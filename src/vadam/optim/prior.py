@@ -19,6 +19,7 @@ from torch import Tensor
 from vadam.backends.bucket import storage_dtype
 from vadam.backends.shards import is_sharded, whole
 from vadam.gaussian import MeanFieldGaussian
+from vadam.optim.interrupts import without_grad
 from vadam.rules.arguments import PRIOR_PRECISION, Argument
 from vadam.rules.binding import RuleArgs
 
@@ -154,7 +155,7 @@ def _whole(x: Any) -> float | Tensor:
     return whole(x).clone() if isinstance(x, Tensor) else x
 
 
-@torch.no_grad()
+@without_grad
 def learn(opt: RuleOptimizer) -> None:
     """Set ``prior_precision`` of each group that is due to λ = D / Σ (σ² + (μ − μ₀)²); this reads one number per group from the device."""
     for group in opt.param_groups:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
 from vadam.backends.shards import whole
 from vadam.gaussian import MeanFieldGaussian, Shares
 from vadam.optim import prior
 from vadam.optim.distributed import unwrapped
+from vadam.optim.interrupts import without_grad
 
 if TYPE_CHECKING:
     from vadam.optim.base import VariationalOptimizer
@@ -36,7 +36,7 @@ def mean_of(opt: VariationalOptimizer, p: Tensor) -> Tensor:
     return whole(p.detach() if held is None else held).to(p.dtype).clone()
 
 
-@torch.no_grad()
+@without_grad
 def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
     opt._settle()

@@ -18,7 +18,7 @@ from vadam.backends.shards import is_sharded
 from vadam.optim import checks
 from vadam.optim.base import Closure, ClosureCall
 from vadam.optim.common import Common
-from vadam.optim.interrupts import Uninterrupted
+from vadam.optim.interrupts import Uninterrupted, without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
@@ -131,8 +131,7 @@ class VON(SecondOrder, Reparameterised):
         try:
             for _ in range(self.samples):
                 sample = self._open_sample(Owner.CLOSURE)
-                with torch.no_grad():
-                    value = closure()
+                value = without_grad(closure)()
                 if value is None:  # how a trainer says that it leaves this batch out
                     self._skip()
                     return None
