@@ -2,14 +2,17 @@ PYTHON ?= python3
 BIN := .venv/bin
 # CPU builds of torch are pinned and come first: an unpinned torch can pull gigabytes of GPU packages.
 TORCH := torch==2.13.0
+OLDEST := torch==2.6.0
 
-.PHONY: help demo test lint generated docs bench torture coverage release clean
+.PHONY: help demo test test-oldest lint generated docs bench torture coverage release clean
 help:
 	@echo "make demo   install into .venv, train the family on small data, write report/index.html"
 	@echo "make test   install into .venv, run the whole test suite"
+	@echo "make test-oldest  install the oldest torch into .venv-oldest, run the tests of the optimizers"
 	@echo "make lint   ruff and mypy"
 	@echo "make generated  exports, lists and tables of arguments that follow from the optimizers"
 	@echo "make docs   build the documentation into docs/_build/html"
+	@echo "make notebooks  the first pages as executed notebooks in examples/"
 	@echo "make bench  speed and memory, as ratios against named peers"
 	@echo "make torture  kills, cuts, signals, bad input and more, about ten minutes"
 	@echo "make coverage  the library's tests, with the lines that they do not reach"
@@ -28,6 +31,14 @@ demo: .venv/.installed
 test: .venv/.installed
 	$(BIN)/python -m pytest -n 2 --dist loadgroup
 
+test-oldest:
+	$(PYTHON) -m venv .venv-oldest
+	grep -v "^torch==" constraints.txt > .venv-oldest/constraints.txt
+	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q $(OLDEST)
+	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q -c .venv-oldest/constraints.txt \
+		-e ".[all]" pytest pytest-timeout pytest-xdist hypothesis ivon-opt mpmath
+	.venv-oldest/bin/python -m pytest -n 2 --dist loadgroup tests/contract tests/relations tests/backends tests/test_gaussian.py
+
 lint: .venv/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -39,6 +50,10 @@ generated: .venv/.installed
 docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
 
+notebooks: .venv/.installed
+	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[notebooks]"
+	$(BIN)/python docs/notebooks.py
+
 bench: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[bench]"
 	$(BIN)/python -m benchmarks
@@ -48,7 +63,11 @@ torture: .venv/.installed
 
 coverage: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[coverage]"
-	$(BIN)/python -m pytest -n 2 --dist loadgroup tests --cov=vadam --cov-report=term-missing:skip-covered --cov-report=xml
+	$(BIN)/python -m coverage erase
+	$(BIN)/python -m coverage run -m pytest -n 2 --dist loadgroup tests
+	$(BIN)/python -m coverage combine -q
+	$(BIN)/python -m coverage report
+	$(BIN)/python -m coverage xml -q
 
 release: .venv/.installed
 	$(BIN)/python -m pip install --disable-pip-version-check -q -c constraints.txt -e ".[release]"
@@ -58,4 +77,4 @@ release: .venv/.installed
 	$(PYTHON) .ci/check_release.py dist $(TORCH)
 
 clean:
-	rm -rf .venv dist report docs/_build .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv .venv-oldest dist report docs/_build .pytest_cache .mypy_cache .ruff_cache

@@ -2,6 +2,7 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -15,6 +16,7 @@ import pytest
 import vadam
 from vadam import public
 
+ROOT = Path(__file__).parents[1]
 HEAVY = ("torch", "numpy", "scipy", "pandas", "sklearn", "matplotlib", "plotly", "optuna", "llvmlite")
 OPTIONAL = (
     "pandas",
@@ -86,3 +88,12 @@ def test_the_version_is_written_once() -> None:
     source = ast.parse(Path(vadam.__file__).read_text())
     (written,) = [node.value.value for node in source.body if isinstance(node, ast.Assign)]
     assert written == vadam.__version__ == version("vadam")
+
+
+@pytest.mark.parametrize("project", ["pyproject.toml", "paper/pyproject.toml"])
+def test_the_oldest_torch_that_is_claimed_is_the_one_that_is_tested(project: str) -> None:
+    claimed = re.search(r'"torch>=([\d.]+)"', (ROOT / project).read_text())
+    tested = re.search(r"^OLDEST := torch==([\d.]+)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert claimed is not None
+    assert tested is not None
+    assert tested[1] == f"{claimed[1]}.0"
