@@ -702,3 +702,63 @@ def test_state_lies_in_memory_as_a_checkpoint_brings_it_back(spec: Spec, backend
     for _ in range(4):
         problem.step(opt, spec)
     assert all(x.is_contiguous() for x in snapshot(opt))
+
+
+# Weights whose gradient is always zero, without a prior --------------------------------------------------------------------------
+
+
+@BACKENDS
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("Vadam", {"betas": (0.9, 0.5), "init_precision": 1e-3}),
+        ("Vprop", {"beta": 0.5, "init_precision": 1e-3}),
+        ("VON", {"beta": 0.5, "init_precision": 1e-3}),
+        ("IVON", {"betas": (0.9, 0.5)}),
+        ("EVON", {"betas": (0.9, 0.5)}),
+    ],
+)
+def test_a_precision_that_underflows_moves_nothing(name: str, options: dict, backend: str) -> None:
+    """After many steps s of an unused weight is exactly 0. Without a prior IVON and EVON divided 0 by 0, VON's β became NaN."""
+    w = nn.Parameter(torch.ones(2, 3))
+    opt = BY_NAME[name].make([w], prior_precision=0.0, backend=backend, **options)
+    for _ in range(400):
+        try:
+            with opt.sampled_params():
+                w.grad = torch.tensor([[0.0, 0.0, 1e-3], [0.0, 0.0, 0.0]])
+            opt.step()
+        except FloatingPointError:  # where ĥ is a product with noise of infinite width
+            break
+    assert bool(w.isfinite().all())
+    assert all(bool(x.isfinite().all()) for x in snapshot(opt))
+
+
+def test_the_schedule_of_a_learned_prior_survives_a_checkpoint_of_ranks(tmp_path: Path) -> None:
+    """The number of steps since the prior was learned was made by the first step, so a new optimizer had no place for it."""
+    from vadam.integrations import checkpoint
+
+    ends = []
+    for resumed in (False, True):
+        problem, spec = Problem(torch.float32), BY_NAME["Vadam"]
+        settings = {"learn_prior_every": 2, "generator": torch.Generator().manual_seed(0)}
+        opt = spec.make(problem.model.parameters(), **settings)
+        if resumed:
+            checkpoint.load(checkpoint.latest(tmp_path), problem.model, opt)
+        else:
+            for _ in range(3):
+                problem.step(opt, spec)
+            checkpoint.save(tmp_path, problem.model, opt, step=3)
+        for _ in range(3):
+            problem.step(opt, spec)
+        ends.append([*problem.weights(), *snapshot(opt)])
+    assert same(*ends)
+
+
+@pytest.mark.parametrize("value", ["Decimal", "bytes"])
+def test_a_number_that_torch_cannot_use_is_refused_by_name(value: str) -> None:
+    """Decimal passed the check and failed later, as an operand."""
+    from decimal import Decimal
+
+    given = Decimal("0.1") if value == "Decimal" else b"1"
+    with pytest.raises(ValueError, match=r"prior_precision must be in \[0, inf\), got"):
+        vadam.Vadam([nn.Parameter(torch.zeros(1))], num_data=10, prior_precision=given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 REQUIRED = object()
@@ -49,7 +50,7 @@ class Argument(NamedTuple):
 def contains(interval: str, value: Any) -> bool:
     """Return True if the value is a number inside an interval such as "[0, 1)" or "(0, inf]"."""
     try:
-        x = math.nan if isinstance(value, str | bool) else float(value)
+        x = math.nan if isinstance(value, str | bytes | bool | Decimal) else float(value)
     except (TypeError, ValueError, OverflowError):
         return False
     low, high = (float(end) for end in interval[1:-1].split(","))

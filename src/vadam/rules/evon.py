@@ -31,7 +31,7 @@ from vadam.rotation import diagonal_in_basis, into_basis, is_identity, matrix_sh
 from vadam.rules import ivon
 from vadam.rules.arguments import Argument
 from vadam.rules.binding import Curvature
-from vadam.rules.von import Scalar, pull
+from vadam.rules.von import Scalar, pull, ratio
 
 SCOPE = "tensor"
 SHIFT = 1e-3
@@ -115,9 +115,9 @@ def update(
     mu, m, s, L, R, QL, QR, s0, beta1_t, t = state
     s0, beta1_t, t = beta2 * s0, beta1 * beta1_t, t + 1
     m = beta1 * m + (1 - beta1) * g
-    s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * (s - h) ** 2 / (s + lam / N)
+    s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * ratio((s - h) ** 2, s, lam / N)
     pulled = m / (1 - beta1_t) + pull(mu, mu0, lam / N)
-    step = into_basis(_matrix(pulled), QL, QR) / (_matrix(s) + lam / N)
+    step = ratio(into_basis(_matrix(pulled), QL, QR), _matrix(s), lam / N)
     mu = mu - alpha * out_of_basis(step.clamp(-xi, xi), QL, QR).view(mu.shape)
     G = _matrix(g)
     L = L if is_identity(L) else beta * L + (1 - beta) * G @ G.mT

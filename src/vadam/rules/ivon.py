@@ -19,7 +19,7 @@ from torch import Tensor
 from vadam.rules import arguments
 from vadam.rules.arguments import BETAS, DATA_AND_PRIOR, LR, Argument
 from vadam.rules.binding import Curvature
-from vadam.rules.von import Scalar, pull
+from vadam.rules.von import Scalar, pull, ratio
 
 CURVATURE = Curvature.REPARAMETERISED
 ARGUMENTS = (
@@ -77,7 +77,7 @@ def update(
     mu, m, s, s0, beta1_t = state
     s0, beta1_t = beta2 * s0, beta1 * beta1_t
     m = beta1 * m + (1 - beta1) * g
-    s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * (s - h) ** 2 / (s + lam / N)
-    step = (m / (1 - beta1_t) + pull(mu, mu0, lam / N)) / (s + lam / N)
+    s = beta2 * s + (1 - beta2) * h + 0.5 * (1 - beta2) ** 2 * ratio((s - h) ** 2, s, lam / N)
+    step = ratio(m / (1 - beta1_t) + pull(mu, mu0, lam / N), s, lam / N)
     mu = mu - alpha * step.clamp(-xi, xi)
     return State(mu, m, s, s0, beta1_t)

@@ -117,5 +117,5 @@ def feasible_beta(
     """
     descent = tau * s - h
     room = s + tau * lam / N
-    bound = torch.where(beta * descent >= room, delta * room / descent, torch.full_like(s, torch.inf))
+    bound = torch.where((descent > 0) & (beta * descent >= room), delta * room / descent, torch.full_like(s, torch.inf))
     return torch.clamp(bound.min(), max=beta) if bound.numel() else torch.as_tensor(beta, dtype=s.dtype)
