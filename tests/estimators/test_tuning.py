@@ -12,7 +12,7 @@ from vadam.ensemble import MLP, Member, Method, train
 from vadam.estimators import VadamRegressor
 from vadam.estimators.family import optimizer_names
 from vadam.estimators.noise import PredictiveNoise, fit_noise
-from vadam.estimators.search import wild
+from vadam.estimators.search import random_settings, wild
 
 
 def test_tuning_calibrates():
@@ -119,6 +119,18 @@ def test_hopeless_settings_are_stopped_early():
     assert lengths[-1] == pytest.approx(2 * lengths[0], abs=1)
     first = sorted(model.search_.trials[:12], key=lambda trial: -trial.value)
     assert {id(trial.setting) for trial in first[:3]} == {id(trial.setting) for trial in model.search_.trials[12:]}
+
+
+@pytest.mark.parametrize("kinds", [2, 3, 4, 6])
+def test_every_kind_is_tried_with_low_and_high_numbers(kinds):
+    names = [("gaussian", str(k)) for k in range(kinds)]
+    space = {"noise_precision": (1.0, 100.0), "prior_precision": (1.0, 100.0)}
+    settings = random_settings([*names, names[0]], space, {}, 4 * (kinds + 1), seed=0)
+    for _, transform in names:
+        own = [setting.numbers for setting in settings if setting.transform == transform]
+        assert len({numbers["noise_precision"] for numbers in own}) == len(own) >= 4
+        for name in space:
+            assert min(numbers[name] for numbers in own) < 10 < max(numbers[name] for numbers in own)
 
 
 def test_a_score_is_that_of_the_prediction():

@@ -278,14 +278,20 @@ def random_settings(
     count: int,
     seed: int,
 ) -> list[Setting]:
-    """Return settings whose numbers are spread evenly, in logarithms, over the space; kinds take turns."""
+    """Return settings whose numbers are spread evenly, in logarithms, over the space; kinds take turns.
+
+    Every kind has the same points, from the first one on. If kinds took turns along one sequence, one kind would have all low
+    numbers and the next all high ones, for neighbours of a Halton sequence take turns between the halves.
+    """
     from scipy.stats import qmc
 
     names = sorted(space)
     points = qmc.Halton(max(1, len(names)), seed=np.random.default_rng(seed)).random(count)
+    used = dict.fromkeys(kinds, 0)
     found = []
-    for k, point in enumerate(points):
-        likelihood, transform = kinds[k % len(kinds)]
+    for k in range(count):
+        likelihood, transform = kind = kinds[k % len(kinds)]
+        point, used[kind] = points[used[kind]], used[kind] + 1
         numbers: dict[str, Any] = dict(given)
         for name, share in zip(names, point, strict=False):
             low, high = space[name]
