@@ -56,6 +56,8 @@ def chosen(case: Case) -> tuple[str, Spec, torch.dtype, dict[str, Any]]:
         "lr": random.choice((1e-8, 1e-3, 0.1)),
     }
     options["store_mean"] = random.random() < 0.8
+    if "hess_init" in spec.kwargs:
+        options["rescale_lr"] = False  # otherwise lr is multiplied by the precision, and a large prior makes it diverge
     if spec.has_prior:
         options |= {"num_data": random.choice(NUMBERS_OF_DATA), "prior_precision": random.choice(PRIORS)}
         if "init_precision" in spec.kwargs:
