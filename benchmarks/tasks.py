@@ -124,8 +124,11 @@ def residual() -> Task:
     )
 
 
-def intents() -> Task:
-    """Return a transformer of two blocks that tells 30 intents of CLINC150's questions apart, from their words."""
+def intents(scored: str = "val") -> Task:
+    """Return a transformer of two blocks that tells 30 intents of CLINC150's questions apart, from their words.
+
+    ``scored`` names the part of the set that is scored.
+    """
     sets = json.loads((Path(os.environ.get("VADAM_DATA", "")) / "text" / "clinc150_full.json").read_text())
     classes = sorted({label for _, label in sets["train"]})[::5]
     counts: dict[str, int] = {}
@@ -148,7 +151,7 @@ def intents() -> Task:
         model.head = nn.Linear(64, len(classes))
         return model
 
-    return Task(network, Categorical(), tensors(sets["train"]), tensors(sets["val"]), 32, 1500)
+    return Task(network, Categorical(), tensors(sets["train"]), tensors(sets[scored]), 32, 1500)
 
 
 class NextCharacter(nn.Module):

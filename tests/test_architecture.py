@@ -16,7 +16,7 @@ LAYERS = [
     {"cli"},
     {"demo", "public"},
     {"report", "estimators", "integrations"},
-    {"tuning"},
+    {"tuning", "recipe"},
     {"ensemble", "optim", "exact", "baselines", "bound", "calibration", "plot"},
     {"prediction"},
     {"forward"},

@@ -17,6 +17,7 @@ from vadam.likelihoods import (
 from vadam.optim import *  # noqa: F403
 from vadam.persist import load, save
 from vadam.prediction import predict
+from vadam.recipe import from_adam
 
 __all__ = [
     "Bernoulli",
@@ -35,6 +36,7 @@ __all__ = [
     "calibration",
     "curvature",
     "elbo",
+    "from_adam",
     "load",
     "metrics",
     "predict",

@@ -1,0 +1,140 @@
+"""`vadam.from_adam`: what it reads from a loader, which weights it samples, and that networks of many kinds train with it."""
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset
+
+import vadam
+from vadam.recipe import EFFECTIVE_DATA, PRIOR_PRECISION
+
+DATA = TensorDataset(torch.randn(200, 3), torch.randint(2, (200,)))
+
+
+def mlp() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+
+
+def test_sizes_come_from_the_loader() -> None:
+    loader = DataLoader(Subset(DATA, range(120)), batch_size=30)
+    group = vadam.from_adam(mlp(), loader).param_groups[0]
+    assert (group["num_data"], group["batch_size"]) == (120, 30)
+    sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(DATA, num_samples=80), 20, drop_last=False)
+    group = vadam.from_adam(mlp(), DataLoader(DATA, batch_sampler=sampler), num_data=200).param_groups[0]
+    assert (group["num_data"], group["batch_size"]) == (200, 20)
+
+
+def test_given_sizes_come_first() -> None:
+    group = vadam.from_adam(mlp(), DataLoader(DATA, batch_size=30), num_data=1000, batch_size=60).param_groups[0]
+    assert (group["num_data"], group["batch_size"]) == (1000, 60)
+
+
+@pytest.mark.parametrize("N", [200, 50_000, 10**8])
+def test_the_data_count_for_five_millions_at_least(N: int) -> None:
+    group = vadam.from_adam(nn.Linear(3, 2), num_data=N, batch_size=20).param_groups[0]
+    assert group["num_data"] * group["data_weight"] == pytest.approx(max(N, EFFECTIVE_DATA))
+    assert group["prior_precision"] == PRIOR_PRECISION
+
+
+def test_batchnorm_gets_a_narrower_posterior() -> None:
+    narrow = vadam.from_adam(mlp(), num_data=1000, batch_size=20).param_groups[0]
+    wide = vadam.from_adam(nn.Linear(3, 2), num_data=1000, batch_size=20).param_groups[0]
+    assert narrow["prior_precision"] > wide["prior_precision"]
+    assert narrow["data_weight"] > wide["data_weight"]
+
+
+@pytest.mark.parametrize(("steps", "memory"), [(None, 0.99), (20, 0.9), (100, 0.95), (10_000, 0.99)])
+def test_short_trainings_forget_faster(steps: int | None, memory: float) -> None:
+    opt = vadam.from_adam(mlp(), num_data=200, batch_size=20, steps=steps)
+    assert opt.param_groups[0]["betas"] == (0.9, memory)
+
+
+def test_normalisation_is_not_sampled_and_frozen_weights_stay_out() -> None:
+    model = mlp()
+    model[0].weight.requires_grad_(False)
+    opt = vadam.from_adam(model, num_data=200, batch_size=20)
+    assert set(opt.posterior(model).mean) == {"0.bias", "3.weight", "3.bias"}
+    assert opt.param_groups[1]["deterministic"]
+
+
+def test_changes_replace_the_recipe() -> None:
+    opt = vadam.from_adam(mlp(), num_data=200, batch_size=20, lr=0.1, prior="init", prior_precision=1e4, samples=2)
+    group = opt.param_groups[0]
+    assert (group["lr"], group["prior"], group["prior_precision"], opt.samples) == (0.1, "init", 1e4, 2)
+    assert group["init_precision"] >= 1e4
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        yield from DATA
+
+
+@pytest.mark.parametrize(
+    ("how", "error", "text"),
+    [
+        ({}, ValueError, "num_data is needed"),
+        ({"loader": DataLoader(Stream(), batch_size=4)}, ValueError, "num_data is needed"),
+        ({"num_data": 200}, ValueError, "batch_size is needed"),
+        (
+            {"num_data": 200, "batch_size": 20, "steps": 0},
+            ValueError,
+            "steps must be a whole number of at least 1, got 0",
+        ),
+        ({"num_data": 200, "batch_size": 200}, ValueError, "batch_size must be below num_data"),
+        ({"num_data": 200, "batch_size": 20, "rate": 1}, TypeError, "rate"),
+    ],
+)
+def test_wrong_arguments(how: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        vadam.from_adam(mlp(), **how)
+
+
+def test_a_model_without_weights_to_sample() -> None:
+    with pytest.raises(ValueError, match="no weights to sample"):
+        vadam.from_adam(nn.LayerNorm(3), num_data=200, batch_size=20)
+    with pytest.raises(TypeError, match=r"model must be the nn\.Module"):
+        vadam.from_adam(mlp().parameters(), num_data=200, batch_size=20)  # type: ignore[arg-type]
+
+
+class Attention(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Linear(1, 16), nn.Linear(16, 2)
+        self.block = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.block(self.embed(x[..., None])).mean(1))
+
+
+NETWORKS = {
+    "mlp": mlp,
+    "deep": lambda: nn.Sequential(nn.Linear(3, 16), *(nn.Sequential(nn.Linear(16, 16), nn.ReLU()) for _ in range(6)), nn.Linear(16, 2)),
+    "attention": Attention,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_networks_train_as_with_adam(name: str) -> None:
+    """200 steps on two clouds: what Adam learns with the same rate and minibatches, the recipe learns, too."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randint(2, (400,), generator=generator)
+    X = torch.randn(400, 3, generator=generator) + 1.5 * (2 * y[:, None] - 1)
+    accuracy = []
+    for make in (
+        lambda model: torch.optim.Adam(model.parameters(), 1e-2),
+        lambda model: vadam.from_adam(model, num_data=400, batch_size=40, lr=1e-2, steps=200, generator=generator),
+    ):
+        torch.manual_seed(0)
+        model = NETWORKS[name]()
+        opt = make(model)
+        for step in range(200):
+            rows = torch.arange(40) + 40 * (step % 10)
+            opt.zero_grad()
+            nn.functional.cross_entropy(model(X[rows]), y[rows]).backward()
+            opt.step()
+        model.eval()
+        accuracy.append(float((model(X).argmax(1) == y).double().mean()))
+    assert accuracy[0] > 0.97
+    assert accuracy[1] > 0.97
