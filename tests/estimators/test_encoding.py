@@ -107,6 +107,13 @@ def test_words_that_begin_like_a_month_are_categories():
     assert TableEncoder().fit(table).columns[0].kind == "category"
 
 
+def test_nested_values_are_left_out():
+    table = pd.DataFrame({"x": np.arange(3.0), "tags": [["a"], ["b", "c"], None], "meta": [{"k": 1}, {}, {}]})
+    encoder = TableEncoder().fit(table)
+    assert set(encoder.left_out) == {"tags", "meta"}
+    assert encoder.encode(table).values.shape == (3, 1)
+
+
 def test_huge_numbers_can_be_computed_with():
     table = pd.DataFrame({"x": 10.0 ** np.arange(0, 300, 5), "note": ["one\ntwo " * 20] * 60})
     encoder = TableEncoder().fit(table)

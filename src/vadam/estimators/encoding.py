@@ -167,6 +167,8 @@ class TableEncoder:
         known = series.dropna()
         if not len(known):
             self.left_out[name] = "it is empty"
+        elif known.dtype == object and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
+            self.left_out[name] = "it holds lists or dictionaries; turn them into columns"
         elif known.nunique() == 1:
             self.left_out[name] = f"it is always {_shortened(_shown(known.iloc[0]))}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
