@@ -1,5 +1,6 @@
-"""The journal of a search refuses what it has not written."""
+"""The journal of a search reads back what it has written, and refuses everything else."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,17 @@ def test_an_incomplete_first_line_is_begun_again(tmp_path, content):
     path.write_bytes(content)
     Journal(path, {"cells": ["a"]})
     assert Journal(path, {"cells": ["a"]}).trials == {"a": []}
+
+
+@pytest.mark.parametrize(
+    ("folds", "value"), [([1.0, 3.0], 2.0), ([1.0, math.nan], -math.inf), ([1.0, math.inf], -math.inf)]
+)
+def test_a_trial_is_read_back_as_it_was_added(folds: list[float], value: float, tmp_path: Path) -> None:
+    """A fold that failed makes the trial fail; finite values come back unchanged."""
+    search, point = {"cells": ["a"]}, {"lr": 0.1}
+    written = Journal(tmp_path / "journal", search)
+    written.add([("a", point, folds)])
+    (trial,) = Journal(tmp_path / "journal", search).trials["a"]
+    assert (trial.point, trial.value) == (point, value)
+    assert trial.folds == [x if math.isfinite(x) else -math.inf for x in folds]
+    assert written.trials["a"][0].value == value
