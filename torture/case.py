@@ -66,7 +66,7 @@ class Part:
     run: Callable[[Case], Outcome]
     share: float = 1.0
     cases_per_process: int = 1
-    seconds: float = 120.0
+    seconds: float = 600.0
     one_case: bool = False
     per_second: float = 1.0
 

@@ -61,7 +61,13 @@ def try_break(kind: Kind, one: Break, seed: int) -> str | None:
             command += ["--stop", "--out", str(record)]
             subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=SECONDS)
         failures = _failures(record, kind.name)
-    return failures[0]["what"].strip().splitlines()[-1] if failures else None
+    return _shortly(failures[0]["what"]) if failures else None
+
+
+def _shortly(failure: str) -> str:
+    """Return the line of a failure that says most: the last of a traceback, otherwise the first."""
+    lines = failure.strip().splitlines()
+    return lines[-1] if lines[0].startswith("Traceback") else lines[0]
 
 
 def break_line(path: Path, one: Break) -> None:
