@@ -6,6 +6,7 @@
 
 import argparse
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -75,6 +76,7 @@ def main(given: argparse.Namespace) -> int:
     from torture.runner import Runner
 
     torch.set_num_threads(1)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that running cases are ended, too
     if given.case is not None:
         return one_case(given)
     record = Record(given.out, given.seed)
