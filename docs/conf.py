@@ -70,6 +70,15 @@ def embed_live_page(app: Any, docname: str, source: list[str]) -> None:
     source[0] = source[0].replace("{{live}}", live.fragment()) if docname == "live" else source[0]
 
 
+def build_report(app: Any, exception: Exception | None) -> None:
+    """Write the report of the paper's experiments into the site, for the page that embeds it."""
+    if exception is None and app.builder.format == "html":
+        from vadam_paper.report import build
+
+        build(Path(__file__).parents[1] / "paper" / "results", Path(app.outdir) / "report")
+
+
 def setup(app: Any) -> None:
+    app.connect("build-finished", build_report)
     app.connect("source-read", embed_live_page)
     app.connect("autodoc-process-docstring", as_written, priority=900)

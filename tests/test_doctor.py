@@ -14,7 +14,7 @@ from vadam.cli import doctor
 from vadam.cli.app import app
 
 ROOT = Path(__file__).parents[1]
-FOR_DEVELOPERS = {"all", "docs", "dev", "bench", "coverage", "release"}
+FOR_DEVELOPERS = {"all", "docs", "dev", "bench", "coverage", "release", "notebooks"}
 
 
 def declared() -> dict[str, list[str]]:

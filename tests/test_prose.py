@@ -2,12 +2,16 @@
 
 import doctest
 import importlib
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
 import pytest
+from page_parts import digest, parts
 
 import vadam
 from vadam.prediction import MissingLikelihood
@@ -23,20 +27,36 @@ MODULES = sorted(
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blocks of a page run one after the other, each in a namespace of its own.
-
-    ```python continued goes on in that of the block before; ```python no-run marks a block that cannot run.
-    """
+    """The blocks of a page run one after the other; docs/page_parts.py says what their first lines mean."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     if "from vadam_paper" in page.read_text():
         pytest.importorskip("vadam_paper", reason="vadam-paper is not installed: pip install ./paper")
     warnings.simplefilter("error", MissingLikelihood)
     space: dict = {}
-    for continued, block in re.findall(
-        r"^```python( continued)?\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL
-    ):
-        space = space if continued else {"__name__": "snippet"}
-        exec(compile(block, str(page), "exec"), space)
+    for part in parts(page):
+        if part.kind == "code":
+            space = {"__name__": "snippet"} if part.fresh else space
+            exec(compile(part.text, str(page), "exec"), space)
+        elif part.kind == "file":
+            Path(part.name).write_text(part.text)
+        elif part.kind == "shell":
+            ended = subprocess.run(part.text, shell=True, capture_output=True, text=True)
+            assert ended.returncode == 0, ended.stderr
+            assert ended.stdout.strip() in page.read_text()
+    if "matplotlib.pyplot" in sys.modules:
+        sys.modules["matplotlib.pyplot"].close("all")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_figures_are_those_of_the_code_above_them(page: Path) -> None:
+    code: list[str] = []
+    for part in parts(page):
+        if part.kind == "code":
+            code = [part.text] if part.fresh else [*code, part.text]
+        elif part.kind == "figure" and code:
+            drawn = (ROOT / "docs" / "_static" / f"{part.name}.svg.html").read_text()
+            assert f'data-code="{digest(code)}"' in drawn, f"run: python docs/figures.py {page.stem}"
 
 
 @pytest.mark.parametrize("name", MODULES)
