@@ -144,8 +144,8 @@ def address_of(x: np.ndarray) -> int:
     return int(x.__array_interface__["data"][0])
 
 
-class Room:
-    """Uninitialised memory with the layout of some rows, in pieces.
+class Buffers:
+    """Uninitialised tensors with the layout of some rows, in a few allocations.
 
     Large pieces would be new memory of the system every time, at the cost of a page fault for every page.
     """

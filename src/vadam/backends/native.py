@@ -18,7 +18,7 @@ from torch import Tensor
 
 from vadam.backends import kernels
 from vadam.backends.bucket import Bucket, Grads
-from vadam.backends.memory import Call, Room, Rows
+from vadam.backends.memory import Buffers, Call, Rows
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Plain
 from vadam.backends.plain_draw import PlainDraw
@@ -132,7 +132,7 @@ class NativeDraw:
         self.buckets = buckets
         self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
         self._was_perturbed = False
-        self._means: dict[int, Room | None] = {}  # of the buckets that hold the sample; None where it is drawn again
+        self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""
@@ -145,7 +145,7 @@ class NativeDraw:
                 call.add_rows()
             else:  # given other data while the sample was paused
                 call.add([p.detach() for p in bucket.params], written=True)
-            means = Room(call.rows) if self._keep_mean else None
+            means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
                 call.add_column(means.column)
             self._means[k] = means
@@ -185,7 +185,7 @@ class NativeDraw:
         """Return True if native loops have moved a parameter to the sample."""
         return any(p is q for k in self._means for q in self._native[k].params)
 
-    def means_of(self, bucket: Bucket) -> Room | None:
+    def means_of(self, bucket: Bucket) -> Buffers | None:
         """Return the means of a bucket that an update is going to overwrite; None if the bucket holds them."""
         for k, means in self._means.items():
             if self._native[k].params is bucket.params and self._native[k].rows is bucket.rows and means is not None:
@@ -207,11 +207,11 @@ class NativeDraw:
             if any(p in grads for p in bucket.params):
                 given = [grads[p] if p in grads else torch.zeros_like(p) for p in bucket.params]
                 rows = _rows_anew(bucket)
-                room, call = Room(rows), Call(rows)
+                buffers, call = Buffers(rows), Call(rows)
                 call.add(given)
-                call.add_column(room.column)
+                call.add_column(buffers.column)
                 self._run(kernels.products, k, call, self._sign)
-                results = zip(bucket.params, room.tensors(), strict=True)
+                results = zip(bucket.params, buffers.tensors(), strict=True)
                 h |= {p: sharded_like(p, x) for p, x in results if p in grads}
         return h
 
@@ -220,10 +220,10 @@ class NativeDraw:
         noise: Grads = {}
         for k, bucket in enumerate(self._native):
             rows = _rows_anew(bucket)
-            room, call = Room(rows), Call(rows)
-            call.add_column(room.column)
+            buffers, call = Buffers(rows), Call(rows)
+            call.add_column(buffers.column)
             self._run(kernels.noise, k, call, self._sign)
-            noise |= {p: sharded_like(p, x) for p, x in zip(bucket.params, room.tensors(), strict=True)}
+            noise |= {p: sharded_like(p, x) for p, x in zip(bucket.params, buffers.tensors(), strict=True)}
         return noise | ({} if self.other is None else self.other.noise())
 
     def _shift_back(self, k: int, tensors: list[Tensor]) -> None:

@@ -113,7 +113,8 @@ class VariationalOptimizer(GradientSteps):
             return self._step_from_grads()
 
     def _step_with(self, closure: Closure) -> Any:
-        self.eval()
+        """Take a step with a closure: S samples, a gradient at each, one update."""
+        self.eval()  # pauses the sample of an attached model
         paused = self._weights.paused
         if paused is None or not paused.has_new_gradient():
             self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
@@ -166,6 +167,7 @@ class VariationalOptimizer(GradientSteps):
         return sample
 
     def _draw(self) -> Sample:
+        """Perturb the parameters by new noise, or by the negative of the last one if samples come in pairs."""
         if not self.store_mean:
             self._settle()  # the same scalars now and when the noise is drawn again
         unpaired = self._unpaired
@@ -191,6 +193,7 @@ class VariationalOptimizer(GradientSteps):
             self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
+        """Add a closed sample to the estimate; one without a gradient does not count."""
         captured = self._over_ranks(self._captured(sample))
         counts = self._estimate.add(sample, self._trained(), captured, settled=settled, last=last)
         self._from_loop = self._from_loop or owner is Owner.LOOP
