@@ -151,6 +151,7 @@ def _section(name: str, section: dict[str, Any]) -> str:
         lines.append(f"| {part} | {counts}{figures} |")
     failures = [failure for progress in section["parts"].values() for failure in progress["failures"]]
     lines += ["", *(f"- Failed: `{failure['command']}`" for failure in failures)]
+    lines += [section["remark"], ""] if section.get("remark") else []
     lines += _broken(section["broken"])
     lines += _notes(section)
     return "\n".join(lines).rstrip() + "\n\n"

@@ -37,6 +37,7 @@ class Section:
     machine: dict[str, Any]
     parts: dict[str, Progress] = field(default_factory=dict)
     broken: list[dict[str, Any]] = field(default_factory=list)
+    remark: str = ""  # what became of its failures, written by hand
 
 
 class Record:

@@ -124,3 +124,20 @@ def test_every_kind_is_on_the_page() -> None:
     from torture.page import TITLES
 
     assert set(TITLES) == set(kinds())
+
+
+def test_the_page_is_that_of_the_record() -> None:
+    from torture.page import PAGE, RECORD, page
+
+    assert PAGE.read_text() == page(json.loads(RECORD.read_text())), "run: python -m torture.page"
+
+
+def test_records_are_joined() -> None:
+    """The last run of a kind counts; lines that were broken on purpose stay with it."""
+    from torture.page import joined
+
+    def section(parts, broken):
+        return {"kinds": {"soak": {"commit": "a", "parts": parts, "broken": broken}}}
+
+    first, second, proof = section({"x": 1}, []), section({"x": 2}, []), section({}, ["line"])
+    assert joined([first, proof, second]) == section({"x": 2}, ["line"])
