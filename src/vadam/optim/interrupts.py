@@ -20,7 +20,8 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-P, R = ParamSpec("P"), TypeVar("R")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def without_grad(function: Callable[P, R]) -> Callable[P, R]:

@@ -81,7 +81,8 @@ class Setup(NamedTuple):
 
 
 def _adamw(given: Setup) -> torch.optim.Optimizer:
-    return torch.optim.AdamW(given.params, **given.settings, fused=True)
+    settings: Any = given.settings
+    return torch.optim.AdamW(given.params, **settings, fused=True)
 
 
 def _vadam(given: Setup) -> torch.optim.Optimizer:
@@ -161,7 +162,7 @@ def fit(config: Config, way: str, method: str, chosen: Settings, seed: int, trai
             logging_strategy="no",
             disable_tqdm=True,
         )
-        Trainer(model=model, args=arguments, train_dataset=train.rows(), optimizers=(optimizer, None)).train()  # type: ignore[arg-type]
+        Trainer(model=model, args=arguments, train_dataset=train.rows(), optimizers=(optimizer, None)).train()
     posterior = None
     if isinstance(optimizer, VariationalOptimizer):
         optimizer.eval()

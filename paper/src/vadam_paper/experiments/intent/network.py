@@ -53,7 +53,8 @@ class Classifier(nn.Module):
         mask = attention_mask[..., None].to(states.dtype)
         mean = (states * mask).sum(1) / mask.sum(1)
         logits = self.head(mean / mean.square().mean(1, keepdim=True).sqrt())
-        return SequenceClassifierOutput(loss=None if labels is None else cross_entropy(logits, labels), logits=logits)
+        loss: Any = None if labels is None else cross_entropy(logits, labels)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
 
 
 def network(config: Config, way: str, classes: int, seed: int) -> nn.Module:
@@ -71,13 +72,13 @@ def _lora(model: nn.Module) -> nn.Module:
     except ImportError as error:
         raise DataNotAvailable("LoRA needs peft: pip install peft") from error
     adapter = LoraConfig(r=8, lora_alpha=16, target_modules=["query", "value"], modules_to_save=["head"])
-    return get_peft_model(model, adapter)  # type: ignore[arg-type]
+    return get_peft_model(model, adapter)
 
 
 def _tiny() -> nn.Module:
     from transformers import BertConfig, BertModel
 
-    sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
+    sizes: Any = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
     return BertModel(BertConfig(vocab_size=WORDS, max_position_embeddings=16, **sizes))
 
 
