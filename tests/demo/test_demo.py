@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,13 @@ from typer.testing import CliRunner
 import vadam
 import vadam.data
 from vadam.cli.app import app
-from vadam.demo import ellipses, main, page, plan, regression, tabular, wave
+from vadam.demo import digits, ellipses, main, page, plan, regression, tabular, wave
 from vadam.demo import text as demo_text
 from vadam.demo.methods import METHODS
 from vadam.demo.plan import Results, Size
-from vadam.prediction import Regression
+from vadam.prediction import Classes, Regression
 
-SMOKE = Size(regression=20, logistic=20)
+SMOKE = Size(digits=5, regression=20, logistic=20)
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
@@ -58,9 +59,17 @@ def test_the_page_stands_alone(smoke: tuple[Results, Path, str]) -> None:
     text = (out / "index.html").read_text()
     assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
     assert "{{" not in text
-    assert re.findall(r'<section id="(\w+)"', text) == ["diff", "gap", "posterior", "boston", "concrete", "settings"]
+    assert re.findall(r'<section id="(\w+)"', text) == [
+        "diff",
+        "digits",
+        "gap",
+        "posterior",
+        "boston",
+        "concrete",
+        "settings",
+    ]
     drawings = re.findall(r"<svg[^>]*>", text)
-    assert len(drawings) == len(results.bands) + 1 + 2 * 2
+    assert len(drawings) == 3 + len(results.bands) + 1 + 2 * 2
     assert all("aria-label" in drawing for drawing in drawings)
     identities = re.findall(r'\bid="([^"]+)"', text)
     assert len(identities) == len(set(identities))
@@ -74,6 +83,33 @@ def test_the_numbers_stand_beside_it(smoke: tuple[Results, Path, str]) -> None:
     recorded = json.loads((out / "demo.json").read_text())
     assert recorded["complete"]
     assert recorded["scores"]["boston"]["Vadam"]["rmse"] == results.scores["boston"]["Vadam"].rmse
+    assert recorded["digits"]["Vadam"]["nll"] == results.digits["Vadam"].nll
+
+
+def test_doubt_by_hand() -> None:
+    """Four test images: the second surest is wrong, so that only the surest is answered at an error of 1 %."""
+    right, flat = torch.tensor([[0.99, 0.01], [0.9, 0.1], [0.8, 0.2], [0.6, 0.4]]), torch.full((3, 2), 0.5)
+    home, away = (Classes(probs.log()[None], vadam.Categorical()) for probs in (right, flat))
+    found = digits.judge(home, torch.tensor([0, 1, 0, 0]), {"flat": away}, 2.0)
+    assert found.risk == pytest.approx([0, 1 / 2, 1 / 3, 1 / 4])
+    assert (found.answered, found.error_at_coverage) == pytest.approx((0.25, 1 / 3))
+    assert (found.accuracy, found.auroc["flat"], found.seconds) == pytest.approx((0.75, 1.0, 2.0))
+    assert found.nll == pytest.approx(-np.log([0.99, 0.1, 0.8, 0.6]).mean(), rel=1e-5)
+
+
+def test_the_verdict_names_who_is_ahead(smoke: tuple[Results, Path, str]) -> None:
+    doubt = smoke[0].digits["AdamW"]
+    worse = replace(doubt, accuracy=doubt.accuracy - 0.1, nll=doubt.nll - 1)
+    results = Results(SMOKE, digits={"AdamW": doubt, "Vadam": worse})
+    said = demo_text.digits_verdict(results)
+    assert "AdamW is ahead in accuracy; Vadam is ahead in NLL." in said
+
+
+def test_no_digit_is_in_both_parts() -> None:
+    found = digits.images()
+    assert (len(found.y), len(found.y_test)) == (599, 1198)
+    together = torch.cat([found.x, found.x_test]).flatten(1)
+    assert len(together.unique(dim=0)) == len(together)
 
 
 @pytest.mark.browser

@@ -1,5 +1,6 @@
 """``make demo``: the optimizers beside Adam on small data that needs no download, as a table and one static page.
 
+digits.py       handwritten digits by AdamW and by Vadam: calibration, OOD inputs, selective prediction
 wave.py         a curve with a gap in the inputs: bands that widen where there are no data
 ellipses.py     logistic regression with two weights: approximate posteriors on the contours of the true one
 tabular.py      Boston and Concrete: error, log-likelihood and coverage on held-out rows
@@ -26,13 +27,14 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     """
     import torch
 
-    from vadam.demo import console, page, tabular
+    from vadam.demo import console, digits, page, tabular
     from vadam.demo.plan import Results, Size, run
 
     torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())
     page.check()
     tabular.check()
+    digits.images()
     try:
         with console.progress() as move:
             run(results, move)

@@ -65,11 +65,28 @@ def show(results: Results) -> None:
             )
             last = i == len(by_method) - 1
             scores.add_row(TITLES[problem] if i == 0 else "", method, *numbers, end_section=last)
+    if results.digits:
+        echo(_digits(results))
     if results.scores:
         echo(scores)
     for name, ellipse in results.ellipses.items():
         if ellipse.divergence:
             echo(f"Logistic regression, {name}: {ellipse.divergence:.2f} nats (symmetric KL) from {EXACT}")
+
+
+def _digits(results: Results) -> Any:
+    """Return the table of the digits, one row for each score."""
+    from rich.table import Table
+
+    from vadam.demo.text import DIGIT_SCORES
+
+    table = Table(title="Handwritten digits", title_justify="left")
+    table.add_column("score")
+    for method in results.digits:
+        table.add_column(method, justify="right")
+    for title, (read, places, _) in DIGIT_SCORES.items():
+        table.add_row(title, *(f"{read(doubt):.{places}f}" for doubt in results.digits.values()))
+    return table
 
 
 def echo(what: Any) -> None:

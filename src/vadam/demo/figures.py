@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
-from vadam.demo import ellipses, tabular, wave
+from vadam.demo import digits, ellipses, tabular, wave
 from vadam.demo.plan import EXACT, Results
 from vadam.plot import theme
 from vadam.plot.theme import INK
@@ -13,13 +13,56 @@ from vadam.plot.theme import INK
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-COLOURS = theme.COLOURS | {"MAP-Adam": "#7d8590", "Vprop": "#8e6bbf"}
+COLOURS = theme.COLOURS | {"AdamW": "#7d8590", "MAP-Adam": "#7d8590", "Vprop": "#8e6bbf"}
 LINES = {EXACT: "-.", "Vadam, M = 10": "--"}
 
 
 def colour(method: str) -> str:
     """Return the colour of a method, whatever its batch size or input."""
     return COLOURS[method.split(",")[0]]
+
+
+def digit_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
+    """Return the figures of calibration, selective prediction and OOD inputs, with their descriptions in words."""
+    return {"calibration": _calibration(results), "risk": _risk(results), "foreign": _foreign(results)}
+
+
+def _calibration(results: Results) -> "tuple[Figure, str]":
+    with theme.style():
+        figure, [axes] = theme.panels(1, width=3.6, height=2.9)
+        axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
+        for method, doubt in results.digits.items():
+            axes.plot(doubt.confidence, doubt.right, ".-", color=colour(method), label=method)
+        axes.set(title="Calibration", xlabel="confidence", ylabel="share that is right", xlim=(0, 1), ylim=(0, 1))
+        axes.legend(loc="upper left", fontsize=8)
+    errors = ", ".join(f"{method} {doubt.ece:.1%}" for method, doubt in results.digits.items())
+    return figure, f"A calibrated method lies on the diagonal. Mean distance from it (ECE): {errors}."
+
+
+def _risk(results: Results) -> "tuple[Figure, str]":
+    with theme.style():
+        figure, [axes] = theme.panels(1, width=3.6, height=2.9)
+        axes.axhline(100 * digits.RISK, color=INK, linewidth=0.8, linestyle=":")
+        for method, doubt in results.digits.items():
+            share = np.arange(1, len(doubt.risk) + 1) / len(doubt.risk)
+            axes.plot(share, 100 * np.asarray(doubt.risk), color=colour(method), label=method)
+        axes.set(title="Answer only when sure", xlabel="share of images answered", ylabel="error, %", xlim=(0.5, 1))
+        axes.legend(loc="upper left", fontsize=8)
+    shares = ", ".join(f"{method} answers {doubt.answered:.0%}" for method, doubt in results.digits.items())
+    return figure, f"At an error of {digits.RISK:.0%} (dotted): {shares} of the test images."
+
+
+def _foreign(results: Results) -> "tuple[Figure, str]":
+    bins = np.linspace(0, np.log(10), 25)
+    with theme.style():
+        figure, panels = theme.panels(len(results.digits), width=1.9, height=2.9)
+        for axes, (method, doubt) in zip(panels, results.digits.items(), strict=True):
+            axes.hist(doubt.home_entropy, bins, density=True, color=INK, alpha=0.3, label="test")
+            axes.hist(doubt.foreign_entropy, bins, density=True, histtype="step", color=colour(method), label="OOD")
+            axes.set(title=method, xlabel="entropy, nats", yscale="log", yticks=[])
+            axes.legend(fontsize=7)
+    means = ", ".join(f"{method} {np.mean([*doubt.auroc.values()]):.2f}" for method, doubt in results.digits.items())
+    return figure, f"Entropy of the predictions. AUROC of OOD inputs, mean over the kinds: {means}."
 
 
 def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":

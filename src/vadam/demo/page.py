@@ -30,6 +30,7 @@ def write(results: Results, out: Path) -> Path:
     """Write the page, its figures and the live page; return the path of the page."""
     sections = {
         "diff": ("Five lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}"),
+        "digits": ("What you get for your trouble", _digits(results, out)),
         "gap": ("Uncertain where there are no data", _gap(results, out)),
         "posterior": ("The posterior beside the true one", _posterior(results, out)),
         **{name: (title, _tabular(results, name, out)) for name, title in text.TABULAR.items()},
@@ -63,6 +64,18 @@ def _code(text: str) -> str:
         f'<span class="{kinds.get(line[:1], "same")}">{html.text(line)}</span>' for line in text.splitlines()
     )
     return f'<pre class="diff"><code>{lines}</code></pre>'
+
+
+def _digits(results: Results, out: Path) -> str:
+    if not results.digits:
+        return ""
+    panels = figures.digit_panels(results)
+    drawn = "".join(_panel(f"digits-{name}", *panel, out) for name, panel in panels.items())
+    described = "".join(f"<li>{html.text(description)}</li>" for _, description in panels.values())
+    return (
+        f'{text.DIGITS}<div class="panels">{drawn}</div><ul>{described}</ul>{html.table(text.digits_table(results))}'
+        f"{text.digits_verdict(results)}"
+    )
 
 
 def _gap(results: Results, out: Path) -> str:

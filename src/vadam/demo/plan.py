@@ -6,7 +6,8 @@ from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
-from vadam.demo import ellipses, tabular, wave
+from vadam.demo import digits, ellipses, tabular, wave
+from vadam.demo.digits import Doubt
 from vadam.demo.ellipses import Ellipse
 from vadam.demo.methods import METHODS
 from vadam.demo.regression import ReportProgress, Score, evaluate, learn
@@ -15,21 +16,25 @@ from vadam.demo.wave import Band
 
 RAW = "Vadam, raw input"
 EXACT = "MF-Exact"
+DIGITS_COST = 15.0
+"""Price of a step on the digits, in steps of Adam on a table."""
 
 
 @dataclass(frozen=True)
 class Size:
     """Numbers of training steps."""
 
+    digits: int = 1000
     regression: int = 3000
     logistic: int = 5000
 
 
 @dataclass
 class Results:
-    """Results by problem (wave, boston, concrete) and method; a training that was not reached has no entry."""
+    """Results by problem (digits, wave, boston, concrete) and method; a training that was not reached has no entry."""
 
     size: Size
+    digits: dict[str, Doubt] = field(default_factory=dict)
     scores: dict[str, dict[str, Score]] = field(default_factory=dict)
     bands: dict[str, Band] = field(default_factory=dict)
     ellipses: dict[str, Ellipse] = field(default_factory=dict)
@@ -40,7 +45,7 @@ class Results:
 
     @property
     def anything(self) -> bool:
-        return bool(self.bands or self.ellipses or self.scores)
+        return bool(self.digits or self.bands or self.ellipses or self.scores)
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -48,6 +53,7 @@ class Results:
             "seconds": self.seconds,
             "steps": asdict(self.size),
             "noise_precision": self.noise_precision,
+            "digits": {method: doubt.as_json() for method, doubt in self.digits.items()},
             "scores": {
                 problem: {method: asdict(score) for method, score in by_method.items()}
                 for problem, by_method in self.scores.items()
@@ -71,7 +77,8 @@ class Job:
 
 def jobs(size: Size) -> list[Job]:
     """Return all trainings in their order."""
-    return [*_wave(size), *_ellipses(size), *(job for name in tabular.TABLES for job in _tabular(name, size))]
+    tables = (job for name in tabular.TABLES for job in _tabular(name, size))
+    return [*_digits(size), *_wave(size), *_ellipses(size), *tables]
 
 
 def run(results: Results, progress: Callable[[float, str], None]) -> None:
@@ -89,6 +96,14 @@ def run(results: Results, progress: Callable[[float, str], None]) -> None:
         job.run(results, partial(report, job=job))
         done += job.cost
     results.seconds, results.complete = time.perf_counter() - started, True
+
+
+def _digits(size: Size) -> Iterator[Job]:
+    def job(results: Results, report: ReportProgress, method: str) -> None:
+        results.digits[method] = digits.learn(method, size.digits, report)
+
+    for method in digits.METHODS:
+        yield Job(f"digits · {method}", DIGITS_COST * size.digits, partial(job, method=method))
 
 
 def _wave(size: Size) -> Iterator[Job]:

@@ -1,6 +1,6 @@
 """The text of the page; statements are computed from the numbers, so that the page claims only what was measured."""
 
-from vadam.demo import ellipses, tabular, wave
+from vadam.demo import digits, ellipses, tabular, wave
 from vadam.demo.methods import INIT_PRECISION_FACTOR, METHODS
 from vadam.demo.plan import RAW, Results, Size
 from vadam.demo.regression import BATCH_SIZE, DRAWS, FINAL_RATE
@@ -32,6 +32,25 @@ DIFF_AFTER = (
     "<p>For regression the likelihood is <code>vadam.Gaussian(noise_precision)</code>, with <code>pred.mean</code>, "
     "<code>pred.epistemic</code> and <code>pred.interval(0.9)</code>. <code>MSELoss</code> alone means noise of precision 2.</p>"
 )
+
+DIGITS = (
+    f"<p>One network by AdamW and one by Vadam, on {digits.TRAINING_IMAGES} handwritten digits: the same start, minibatches, rate and "
+    "number of steps. Vadam’s other settings are those of <code>vadam.from_adam</code>, chosen on other data. How sure are the predictions "
+    f"for the {1797 - digits.TRAINING_IMAGES:,} other digits, and for inputs that are none?</p>"
+)
+
+DIGIT_SCORES = {
+    "accuracy, %": (lambda doubt: 100 * doubt.accuracy, 2, True),
+    "NLL": (lambda doubt: doubt.nll, 3, False),
+    "calibration error, %": (lambda doubt: 100 * doubt.ece, 2, False),
+    "answered at 1 % error, %": (lambda doubt: 100 * doubt.answered, 1, True),
+    "error at 80 % answered, %": (lambda doubt: 100 * doubt.error_at_coverage, 2, False),
+    "AUROC, inverted": (lambda doubt: doubt.auroc["inverted"], 3, True),
+    "AUROC, on their side": (lambda doubt: doubt.auroc["on their side"], 3, True),
+    "AUROC, noise": (lambda doubt: doubt.auroc["noise"], 3, True),
+    "seconds of training": (lambda doubt: doubt.seconds, 1, False),
+}
+"""Scores of the digits: how to read each, its digits, and True if higher is better."""
 
 GAP = (
     "<p>Eighty noisy points of a sine curve, none of them in the shaded gap and none beyond ±4.5. A network should be "
@@ -139,6 +158,32 @@ def _uncertainty_sentence(name: str, results: Results) -> str:
     )
 
 
+def digits_table(results: Results) -> Table:
+    """Return the scores on the digits, one row for each method."""
+    rows = [
+        (method, *(f"{read(doubt):.{places}f}" for read, places, _ in DIGIT_SCORES.values()))
+        for method, doubt in results.digits.items()
+    ]
+    caption = (
+        "Test digits. NLL is the negative log-likelihood; AUROC says how well the entropy detects inputs of another kind: 0.5 is chance, "
+        "and below it the network is surer of them than of digits."
+    )
+    return Table(caption, ("method", *DIGIT_SCORES), rows)
+
+
+def digits_verdict(results: Results) -> str:
+    """Return a sentence that says which method is ahead in which score."""
+    if len(results.digits) < len(digits.METHODS):
+        return ""
+    wins: dict[str, list[str]] = {method: [] for method in digits.METHODS}
+    for title, (read, places, higher) in list(DIGIT_SCORES.items())[:-1]:  # seconds of one run say little
+        first, second = (round(read(results.digits[method]), places) for method in digits.METHODS)
+        if first != second:
+            wins[digits.METHODS[(first > second) is not higher]].append(title.removesuffix(", %"))
+    said = "; ".join(f"{method} is ahead in {', '.join(titles)}" for method, titles in wins.items() if titles)
+    return f"<p>On this split {said}. One seed: small differences are chance.</p>"
+
+
 def settings(size: Size) -> Table:
     """Return the table of settings."""
     regression = [(name, method.settings) for name, method in METHODS.items()]
@@ -153,7 +198,7 @@ def settings(size: Size) -> Table:
             "noise precision",
             "known for the curve; for the tables from MAP-Adam’s errors on a fifth of the training rows",
         ),
-        ("steps", f"{size.regression}; {size.logistic} for the logistic regression"),
+        ("steps", f"{size.regression}; {size.logistic} for the logistic regression; {size.digits} for the digits"),
         ("minibatch", f"{BATCH_SIZE} rows, one Monte-Carlo sample a step"),
         ("learning rate", f"falls linearly to {FINAL_RATE:.0%} of itself"),
         ("predictions", f"{DRAWS} draws from the posterior"),
