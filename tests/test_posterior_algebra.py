@@ -56,6 +56,25 @@ def test_a_pruned_posterior_counts_the_other_weights_alone():
     )
 
 
+@pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5])
+def test_pruning_again_removes_further_weights(fraction):
+    first_masks, once = gaussian().prune(0.5)
+    masks, twice = once.prune(fraction)
+    assert twice.num_weights == once.num_weights - round(fraction * once.num_weights)
+    for name, draw in twice.sample(20).items():
+        assert (draw[:, first_masks[name] == 0] == 0).all()
+        assert (masks[name] <= first_masks[name]).all()
+
+
+def test_merging_keeps_pruned_weights_at_zero():
+    masks, pruned = gaussian(0).prune(0.5)
+    merged = MeanFieldGaussian.merge([pruned, gaussian(1)])
+    assert merged.num_weights == pruned.num_weights
+    for name, draw in merged.sample(20).items():
+        assert (draw[:, masks[name] == 0] == 0).all()
+        assert (draw[:, masks[name] == 1].std(0) > 0).all()
+
+
 def test_masks_fit_torchs_pruning_and_predictions_use_the_pruned_weights():
     torch.manual_seed(0)
     model = nn.Linear(6, 2)

@@ -150,7 +150,7 @@ class MeanFieldGaussian:
     def prune(self, fraction: float, *, by: str = "snr") -> tuple[Weights, MeanFieldGaussian]:
         """Set the given fraction of the sampled weights to zero, those with the lowest score over all tensors together.
 
-        ``by``: "snr" for |μ|/σ, "magnitude" for |μ|. Return masks that are 1 where a weight is kept, as
+        Weights that are pruned already stay so and do not count. ``by``: "snr" for |μ|/σ, "magnitude" for |μ|. Return masks that are 1 where a weight is kept, as
         ``torch.nn.utils.prune.custom_from_mask`` takes them, and the pruned posterior.
         """
         if not 0 <= fraction < 1:
@@ -159,8 +159,9 @@ class MeanFieldGaussian:
             raise ValueError(f"by must be 'snr' or 'magnitude', got {by!r}")
         scores = self.snr() if by == "snr" else {name: mu.abs() for name, mu in self.mean.items()}
         flat = torch.cat([named.wide(score).flatten().cpu() for score in scores.values()])
-        pruned = torch.zeros(len(flat), dtype=torch.bool)
-        pruned[flat.argsort(stable=True)[: round(fraction * len(flat))]] = True
+        pruned = torch.cat([self._is_pruned(name).flatten().cpu() for name in scores])
+        sampled = (~pruned).nonzero().flatten()
+        pruned[sampled[flat[sampled].argsort(stable=True)[: round(fraction * len(sampled))]]] = True
         parts = zip(scores.items(), pruned.split([score.numel() for score in scores.values()]), strict=True)
         masks = {name: part.view(score.shape).to(score.device) for (name, score), part in parts}
         return {name: (~mask).to(scores[name].dtype) for name, mask in masks.items()}, replace(self, pruned=masks)
@@ -176,7 +177,7 @@ class MeanFieldGaussian:
         """Return the posterior of all data, given posteriors of parts of the data that share one prior.
 
         The precisions add up, with the prior counted once: P = Σₖ Pₖ − (K − 1) λ and P μ = Σₖ Pₖ μₖ − (K − 1) λ μ₀. Point weights
-        are averaged.
+        are averaged. A weight that one part has pruned is pruned.
         """
         return _merged(list(posteriors))
 
@@ -208,6 +209,11 @@ class MeanFieldGaussian:
                 f"a MeanFieldGaussian compares with another, not with {type(other).__name__}; see FullGaussian.of"
             )
         named.check_shapes("other", other.mean, named.shapes_of(self.mean))
+
+    def _is_pruned(self, name: str) -> Tensor:
+        """Return a mask that is True where a weight is pruned."""
+        mask = self.pruned.get(name)
+        return torch.zeros_like(self.mean[name], dtype=torch.bool) if mask is None else mask
 
     def _kept(self, name: str, terms: Tensor) -> Tensor:
         """Return terms of a sum over weights, zero where a weight is pruned."""
@@ -250,7 +256,9 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
         pull = torch.stack(pulls).sum(0) - (K - 1) * prior * prior_mean
         mean[name], precision[name] = (pull / total).to(mu.dtype), total.to(first.precision[name].dtype)
     point = {name: torch.stack([post.point[name] for post in posteriors]).mean(0) for name in first.point}
-    return MeanFieldGaussian(mean, precision, point=point, prior_precision=lam, prior_mean=mu0)
+    names = {name for post in posteriors for name in post.pruned}
+    pruned = {name: torch.stack([post._is_pruned(name) for post in posteriors]).any(0) for name in names}
+    return MeanFieldGaussian(mean, precision, point=point, prior_precision=lam, prior_mean=mu0, pruned=pruned)
 
 
 def _flat(weights: Weights) -> Tensor:
