@@ -138,3 +138,36 @@ def test_networks_train_as_with_adam(name: str) -> None:
         accuracy.append(float((model(X).argmax(1) == y).double().mean()))
     assert accuracy[0] > 0.97
     assert accuracy[1] > 0.97
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+def test_sizes_are_those_of_all_ranks(ranks: int) -> None:
+    sampler = torch.utils.data.DistributedSampler(DATA, num_replicas=ranks, rank=0)
+    group = vadam.from_adam(mlp(), DataLoader(DATA, batch_size=10, sampler=sampler)).param_groups[0]
+    assert (group["num_data"], group["batch_size"]) == (200, 10 * ranks)
+    given = vadam.from_adam(mlp(), DataLoader(DATA, batch_size=10, sampler=sampler), num_data=90, batch_size=5)
+    assert (given.param_groups[0]["num_data"], given.param_groups[0]["batch_size"]) == (90, 5)
+
+
+def test_an_earlier_posterior_is_the_prior() -> None:
+    model = mlp()
+    earlier = vadam.from_adam(model, num_data=200, batch_size=20).posterior(model)
+    post = vadam.from_adam(model, num_data=100, batch_size=20, prior=earlier).posterior(model)
+    for name, precision in earlier.precision.items():
+        torch.testing.assert_close(post.prior_precision[name], precision)
+        torch.testing.assert_close(post.precision[name], precision)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"num_data": 0}, r"num_data must be in \(0, inf\), got 0"),
+        ({"num_data": "many"}, r"num_data must be in \(0, inf\), got 'many'"),
+        ({"temperature": 0}, r"temperature must be in \(0, inf\), got 0"),
+        ({"data_weight": None}, r"data_weight must be in \(0, inf\), got None"),
+        ({"prior_precision": "wide"}, r"prior_precision must be in \[0, inf\), got 'wide'"),
+    ],
+)
+def test_wrong_numbers_are_refused_by_name(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        vadam.from_adam(mlp(), **{"num_data": 200, "batch_size": 20, **given})

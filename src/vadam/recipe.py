@@ -18,9 +18,11 @@ from collections.abc import Sized
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, DistributedSampler
 
+from vadam.gaussian import MeanFieldGaussian
 from vadam.optim.vadam import Vadam
+from vadam.rules import arguments
 
 EFFECTIVE_DATA, PRIOR_PRECISION = 5e6, 100.0
 BATCHNORM_EFFECTIVE_DATA, BATCHNORM_PRIOR_PRECISION = 1e8, 1e4
@@ -53,13 +55,14 @@ def from_adam(
 
     Args:
         model: the network. Its normalisation layers are trained and not sampled; frozen weights stay out.
-        loader: the loader of the training data, from which ``num_data`` and ``batch_size`` are read.
+        loader: the loader of the training data, from which ``num_data`` and ``batch_size`` are read. With a ``DistributedSampler``
+            they are those of all ranks.
         lr: Adam's learning rate. Let it fall to zero along a half cosine, as for Adam.
         steps: number of steps of the training, if it is shorter than 500: then the averages forget faster.
         num_data: number of training examples, where the loader does not say.
         batch_size: examples of a step, where the loader does not say, or where several batches make a step.
         changes: other arguments of :class:`vadam.Vadam`, in place of the recipe's: ``prior="init", prior_precision=1e4`` for a
-            pre-trained network, for example.
+            pre-trained network, for example. ``prior=`` an earlier posterior brings its own precisions, the start included.
 
     Example:
         >>> import torch, vadam
@@ -71,6 +74,7 @@ def from_adam(
     if not isinstance(model, nn.Module):
         raise TypeError(f"model must be the nn.Module that is trained, got {type(model).__name__}")
     N, M = _sizes(loader, num_data, batch_size)
+    arguments.NUM_DATA.check(N)
     batchnorm = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in model.modules())
     effective = BATCHNORM_EFFECTIVE_DATA if batchnorm else EFFECTIVE_DATA
     settings: dict[str, Any] = {
@@ -82,14 +86,23 @@ def from_adam(
         "prior_precision": BATCHNORM_PRIOR_PRECISION if batchnorm else PRIOR_PRECISION,
         **changes,
     }
-    if "init_precision" not in changes:
-        prior = settings["prior_precision"] / settings.get("temperature", 1.0)
-        settings["init_precision"] = prior + START * N * settings["data_weight"] / settings.get("temperature", 1.0)
+    if isinstance(settings.get("prior"), MeanFieldGaussian):
+        if "prior_precision" not in changes:
+            del settings["prior_precision"]
+    elif "init_precision" not in changes:
+        T = settings.setdefault("temperature", 1.0)
+        for argument in (arguments.TEMPERATURE, arguments.DATA_WEIGHT, arguments.PRIOR_PRECISION):
+            argument.check(settings[argument.name])
+        settings["init_precision"] = (settings["prior_precision"] + START * N * settings["data_weight"]) / T
     return Vadam(_groups(model), **settings).attach(model)
 
 
 def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int | None) -> tuple[int, int]:
     """Return the number of examples and of those in a step: as given, or as the loader says."""
+    sampler = getattr(loader, "sampler", None)
+    ranks = sampler.num_replicas if isinstance(sampler, DistributedSampler) else 1
+    if num_data is None and isinstance(sampler, DistributedSampler):
+        num_data = len(sampler.dataset)  # the sampler itself has the examples of one rank
     if num_data is None:
         examples = getattr(loader, "sampler", None) or getattr(loader, "dataset", None)
         if not isinstance(examples, Sized):
@@ -97,7 +110,8 @@ def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int
         num_data = len(examples)
     if batch_size is None:
         found = getattr(loader, "batch_size", None)
-        batch_size = getattr(getattr(loader, "batch_sampler", None), "batch_size", None) if found is None else found
+        found = getattr(getattr(loader, "batch_sampler", None), "batch_size", None) if found is None else found
+        batch_size = None if found is None else found * ranks
     if batch_size is None:
         raise ValueError("batch_size is needed: the loader does not say how many examples a step has")
     return num_data, batch_size
