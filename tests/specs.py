@@ -90,7 +90,7 @@ INIT_BAD = (
 )
 BATCH_BAD = (
     ({"batch_size": 0}, r"batch_size must be in \[1, inf\), got 0"),
-    ({"batch_size": 40}, r"batch_size must be below num_data=40, got 40.*VOGN or VadamGGN"),
+    ({"batch_size": 40}, r"batch_size must be below num_data=40, got 40.*VOGN, or VadamGGN without batch_size"),
     ({"batch_size": 1000}, r"batch_size must be below num_data=40, got 1000"),
 )
 BETAS_BAD = (

@@ -82,3 +82,12 @@ def test_corrected_precisions_follow_the_definition():
             s, s0 = gamma2 * s + (1 - gamma2) * h, gamma2 * s0
         expected = N * s / w + N * s0 + lam
         np.testing.assert_allclose(opt.posterior(model).precision["weight"][0].numpy(), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("build", [vadam.Vadam, vadam.Vprop, vadam.VadamGGN])
+def test_a_batch_size_that_grows_to_all_data_is_refused(build):
+    model = nn.Linear(3, 1)
+    opt = build(model.parameters(), num_data=10, batch_size=5).attach(model)
+    opt.param_groups[0]["batch_size"] = 20
+    with pytest.raises(ValueError, match="batch_size must be below num_data=10, got 20"):
+        model(torch.randn(5, 3)).mean().backward()

@@ -62,7 +62,7 @@ def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
     """Raise for wrong values, and replace an ``init_precision`` of None or "prior" by its number."""
     for argument in arguments:
         argument.check(values[argument.name])
-    _check_batch_size(values)
+    _check_batch_size(values.get("batch_size"), values.get("num_data"))
     start = next((argument for argument in arguments if argument.name == "init_precision"), None)
     if start is not None and start.words:
         _fill_start(start, values)
@@ -111,13 +111,12 @@ def _check_start(values: dict[str, Any]) -> None:
         )
 
 
-def _check_batch_size(values: dict[str, Any]) -> None:
+def _check_batch_size(M: Any, N: Any) -> None:
     """Refuse a minibatch that is the whole data set: Theorem 1's w is 0, so ĝ∘ĝ says nothing of the curvature."""
-    M, N = values.get("batch_size"), values.get("num_data")
-    if M is not None and N is not None and M != 1 and M >= N:
+    if isinstance(M, int | float) and isinstance(N, int | float) and M != 1 and M >= N:
         raise ValueError(
             f"batch_size must be below num_data={N!r}, got {M!r}: the squared gradient of all data at once says nothing about "
-            f"the curvature. Train on minibatches, or use VOGN or VadamGGN"
+            f"the curvature. Train on minibatches, or use VOGN, or VadamGGN without batch_size"
         )
 
 
@@ -144,6 +143,7 @@ def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def theorem1_weight(M: Any, N: Any) -> Any:
     """Return Theorem 1's w = (1/M)(N − M)/(N − 1): E[ĝ∘ĝ] ≈ w · mean of squared per-example gradients; 1 without a batch size."""
+    _check_batch_size(M, N)
     return 1.0 if M is None or M == 1 else (N - M) / (M * (N - 1))
 
 
