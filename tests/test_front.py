@@ -69,6 +69,10 @@ def readme_example() -> str:
     return next(block for block in blocks if "surer" in block or "right = " in block)
 
 
+def test_the_start_page_has_the_readmes_example() -> None:
+    assert readme_example() in (ROOT / "docs" / "start.md").read_text()
+
+
 def by_adam(code: str, arguments: str = "lr=0.01") -> str:
     """Return the example with Adam, and its weights as a posterior without spread."""
     code = re.sub(r"opt = vadam\.Vadam\(.*\)\n", f"opt = torch.optim.Adam(model.parameters(), {arguments})\n", code)

@@ -76,6 +76,16 @@ def test_rejection_ends_at_the_error_of_all_answers(ax):
     assert ax.lines[1].get_ydata()[-1] == pytest.approx(float(metrics.rmse(numbers_pred.mean, target)), rel=1e-5)
 
 
+def test_a_second_rejection_curve_is_not_cut_off(ax):
+    pred, _ = classes()
+    plot.rejection(pred, pred.label, ax=ax)
+    assert ax.get_ylim() == (0, 1)
+    plot.rejection(pred, (pred.label + 1) % 3, ax=ax)
+    assert ax.get_ylim()[1] >= 1
+    plot.rejection(pred, pred.label, ax=ax)
+    assert ax.get_ylim()[1] >= 1
+
+
 @pytest.mark.parametrize("optimizer", [vadam.Vadam, vadam.EVON, vadam.FullVON, vadam.BBVI])
 def test_posterior_shows_every_parameter(ax, optimizer):
     model = nn.Sequential(nn.Linear(3, 4), nn.Linear(4, 1))
