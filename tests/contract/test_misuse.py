@@ -261,6 +261,19 @@ def test_too_few_samples_in_the_loop() -> None:
         opt.step()
 
 
+@pytest.mark.parametrize("name", ["Vadam", "VOGN", "IVON"])
+def test_micro_batches_in_a_loop_with_several_samples_are_refused(name: str) -> None:
+    """Four passes of half the loss were four samples, and the gradient was half as large as it should be."""
+    problem = Problem()
+    opt = BY_NAME[name].make(problem.model.parameters(), samples=2).attach(problem.model)
+    before = problem.weights()
+    for _ in range(4):
+        (problem.loss() / 2).backward()
+    with pytest.raises(RuntimeError, match=r"samples=2, but 4 forward and backward passes .* accumulate micro-batches"):
+        opt.step()
+    assert same(problem.weights(), before)
+
+
 def test_pairs_survive_a_plain_draw() -> None:
     problem = Problem()
     opt = BY_NAME["Vadam"].make(problem.model.parameters(), samples=2, antithetic=True)

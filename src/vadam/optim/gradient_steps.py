@@ -52,6 +52,12 @@ class GradientSteps(AttachedUse):
                     f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
                     f"step: make {self.samples} before step(), one for each sample, or build the optimizer with samples=1"
                 )
+            if looped and self._estimate.count > self.samples > 1:
+                raise RuntimeError(
+                    f"samples={self.samples!r}, but {self._estimate.count} forward and backward passes were made since the last "
+                    f"step: each is a sample, and gradients are averaged over them. To accumulate micro-batches, build the optimizer "
+                    f"with samples=1, or take each sample inside `with opt.sampled_params():`"
+                )
             self._update(grads, overflow)
         except BaseException:
             for left_by_scaler in ("found_inf", "grad_scale"):
