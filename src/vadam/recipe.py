@@ -102,7 +102,7 @@ def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int
     sampler = getattr(loader, "sampler", None)
     ranks = sampler.num_replicas if isinstance(sampler, DistributedSampler) else 1
     if num_data is None and isinstance(sampler, DistributedSampler):
-        num_data = len(sampler.dataset)  # the sampler itself has the examples of one rank
+        num_data = len(sampler.dataset)  # type: ignore[arg-type]  # the sampler itself has the examples of one rank
     if num_data is None:
         examples = getattr(loader, "sampler", None) or getattr(loader, "dataset", None)
         if not isinstance(examples, Sized):

@@ -36,6 +36,7 @@ class MeanFieldGaussian:
         prior_mean: the prior's means μ₀, likewise; None for zero.
         pruned: masks that are True where a weight is pruned: it is exactly zero and no longer sampled.
         shares: the fractions of the precision that come from the prior and the start, for ``summary()``; optimizers set it.
+        temperature: temperatures that the precisions are divided by, 1 where none is given; optimizers set it.
 
     >>> post = MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.tensor([4.0, 4.0])}, prior_precision={"w": 1.0})
     >>> post.stddev["w"]
@@ -54,6 +55,7 @@ class MeanFieldGaussian:
     prior_mean: PriorMean | None = None
     pruned: Weights = field(default_factory=dict)
     shares: dict[str, Shares] = field(default_factory=dict)
+    temperature: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = named.shapes_of(self.mean)
@@ -150,7 +152,9 @@ class MeanFieldGaussian:
     def prune(self, fraction: float, *, by: str = "snr") -> tuple[Weights, MeanFieldGaussian]:
         """Set the given fraction of the sampled weights to zero, those with the lowest score over all tensors together.
 
-        Weights that are pruned already stay so and do not count. ``by``: "snr" for |μ|/σ, "magnitude" for |μ|. Return masks that are 1 where a weight is kept, as
+        Weights that are pruned already stay so and do not count.
+
+        ``by``: "snr" for |μ|/σ, "magnitude" for |μ|. Return masks that are 1 where a weight is kept, as
         ``torch.nn.utils.prune.custom_from_mask`` takes them, and the pruned posterior.
         """
         if not 0 <= fraction < 1:
@@ -170,20 +174,21 @@ class MeanFieldGaussian:
         """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
-        return replace(self, precision={name: value / temperature for name, value in self.precision.items()})
+        precision = {name: value / temperature for name, value in self.precision.items()}
+        return replace(self, precision=precision, temperature=named.tempered(self.temperature, self.mean, temperature))
 
     @staticmethod
     def merge(posteriors: Sequence[MeanFieldGaussian]) -> MeanFieldGaussian:
         """Return the posterior of all data, given posteriors of parts of the data that share one prior.
 
-        The precisions add up, with the prior counted once: P = Σₖ Pₖ − (K − 1) λ and P μ = Σₖ Pₖ μₖ − (K − 1) λ μ₀. Point weights
-        are averaged. A weight that one part has pruned is pruned.
+        The precisions add up, with the prior counted once: P = Σₖ Pₖ − (K − 1) λ and P μ = Σₖ Pₖ μₖ − (K − 1) λ μ₀; at a
+        temperature T, λ/T in the place of λ. Point weights are averaged. A weight that one part has pruned is pruned.
         """
         return _merged(list(posteriors))
 
     def summary(self) -> Summary:
         """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
-        return Summary.of(self.mean, self.precision, self.shares)
+        return Summary.of(self.mean, self.precision, self.shares, self.temperature)
 
     def warn_if_uninformed(self) -> None:
         """Warn, once for each posterior, if the precision is all start or all prior, so that its spread says nothing about the data."""
@@ -244,9 +249,10 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
         raise ValueError(
             "merge() counts the prior once, but these posteriors have none: build them with prior_precision"
         )
+    temperature = {name: _common_temperature(name, posteriors) for name in first.mean}
     mean, precision = {}, {}
     for name, mu in first.mean.items():
-        prior, prior_mean = lam[name], 0.0 if mu0 is None else mu0[name]
+        prior, prior_mean = lam[name] / temperature[name], 0.0 if mu0 is None else mu0[name]
         total = torch.stack([named.wide(post.precision[name]) for post in posteriors]).sum(0) - (K - 1) * prior
         if not bool((total > 0).all()):
             raise ValueError(
@@ -258,7 +264,15 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
     point = {name: torch.stack([post.point[name] for post in posteriors]).mean(0) for name in first.point}
     names = {name for post in posteriors for name in post.pruned}
     pruned = {name: torch.stack([post._is_pruned(name) for post in posteriors]).any(0) for name in names}
-    return MeanFieldGaussian(mean, precision, point=point, prior_precision=lam, prior_mean=mu0, pruned=pruned)
+    prior_of_all = {"prior_precision": lam, "prior_mean": mu0, "temperature": temperature}
+    return MeanFieldGaussian(mean, precision, point=point, pruned=pruned, **prior_of_all)
+
+
+def _common_temperature(name: str, posteriors: list[MeanFieldGaussian]) -> float:
+    found = [post.temperature.get(name, 1.0) for post in posteriors]
+    if any(not math.isclose(T, found[0]) for T in found):
+        raise ValueError(f"merge() needs posteriors of one temperature, got {found} for {name!r}: see tempered()")
+    return found[0]
 
 
 def _flat(weights: Weights) -> Tensor:
