@@ -120,6 +120,46 @@ def test_a_pruned_weight_is_a_point_at_zero_in_distances():
     assert float(pruned.distance(pruned)) == 0
 
 
+@pytest.mark.parametrize("prior_mean", [0.0, 1.5])
+def test_merged_halves_that_are_cold_are_the_joint_cold_posterior(prior_mean):
+    """At temperature T the precisions hold λ/T, which is what must be counted once; the means do not depend on T."""
+    torch.manual_seed(0)
+    T, columns = 0.25, [torch.linalg.qr(torch.randn(n, 3, dtype=torch.float64))[0] * n for n in (8, 12)]
+    targets = [torch.randn(len(x), 1, dtype=torch.float64) for x in columns]
+
+    def fitted(x: torch.Tensor, y: torch.Tensor, **arguments: float) -> MeanFieldGaussian:
+        model = nn.Linear(3, 1, bias=False, dtype=torch.float64)
+        exactly = {"lr": 1.0, "beta": 0.0, "curvature": "exact", "samples": 2, "antithetic": True}
+        prior = {"prior": prior_mean, "prior_precision": 2.0}
+        opt = vadam.VON(model.named_parameters(), num_data=len(x), **exactly, **prior, **arguments)
+        for _ in range(3):
+            opt.step(lambda: 0.5 * (model(x) - y).square().mean())
+        return opt.posterior(model)
+
+    joint = fitted(torch.cat(columns), torch.cat(targets)).tempered(T)
+    trained = [fitted(x, y, temperature=T) for x, y in zip(columns, targets, strict=True)]
+    tempered = [fitted(x, y).tempered(T) for x, y in zip(columns, targets, strict=True)]
+    for parts in (trained, tempered):
+        merged = MeanFieldGaussian.merge(parts)
+        torch.testing.assert_close(merged.mean, joint.mean, rtol=1e-8, atol=1e-10)
+        torch.testing.assert_close(merged.precision, joint.precision, rtol=1e-8, atol=0)
+        assert merged.temperature == {"weight": T}
+    with pytest.raises(ValueError, match=r"posteriors of one temperature, got \[0.25, 1.0\] for 'weight'"):
+        MeanFieldGaussian.merge([trained[0], fitted(columns[1], targets[1])])
+
+
+@pytest.mark.parametrize("build", [vadam.Vadam, vadam.EVON, vadam.FullVON], ids=lambda build: build.__name__)
+def test_a_summary_shows_temperature_and_data_weight(build, tmp_path):
+    model = nn.Linear(3, 2)
+    assert "temperature" not in str(build(model.named_parameters(), num_data=10).summary(model))
+    opt = build(model.named_parameters(), num_data=10, temperature=0.5, data_weight=3.0)
+    assert opt.summary(model).settings == ("temperature 0.5", "data_weight 3")
+    assert "temperature 0.5" in str(opt.summary(model))
+    if build is not vadam.FullVON:
+        vadam.save(tmp_path / "post", opt.posterior(model).tempered(0.5))
+        assert vadam.load(tmp_path / "post").posterior.summary().settings == ("temperature 0.25",)
+
+
 @pytest.mark.parametrize("prior_mean", [None, 1.5])
 def test_merged_halves_are_the_joint_posterior_of_linear_regression(prior_mean):
     """With one feature a weight the exact posteriors are Gaussian: precision Σx² + λ, precision × mean Σxy + λ μ₀."""

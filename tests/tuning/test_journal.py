@@ -33,7 +33,7 @@ def test_a_damaged_journal_is_named(damage: str, tmp_path: Path) -> None:
     "content", [b"my thesis, on one line", b"line\nanother", b'{"a": 1}\n{"b"', b"\x80\x04\x95", b'{"a": 1}\n']
 )
 def test_a_file_that_is_no_journal_is_refused_and_stays_as_it_is(tmp_path, content):
-    """What looked like an incomplete last line was cut off, also of files that somebody named by mistake."""
+    """A file named by mistake keeps its last line, which an incomplete line of a journal would lose."""
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
     with pytest.raises(JournalError, match=r"notes.txt is not the journal of a search"):

@@ -161,3 +161,8 @@ def total(terms: Iterable[Tensor]) -> Tensor:
     """Return the sum of terms that may be on several devices."""
     terms = list(terms)
     return torch.stack([term.to(terms[0].device) for term in terms]).sum(0) if terms else torch.zeros(())
+
+
+def tempered(known: Mapping[str, float], names: Iterable[str], temperature: float) -> dict[str, float]:
+    """Return the temperatures by name, multiplied by another one."""
+    return {name: known.get(name, 1.0) * temperature for name in names}

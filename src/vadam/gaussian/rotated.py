@@ -37,6 +37,7 @@ class RotatedGaussian:
         prior_precision: the prior's precisions λ, numbers or tensors that broadcast to the weights; None for no prior.
         prior_mean: the prior's means μ₀, likewise; None for zero.
         shares: what part of the precision is the prior's and the start's, for ``summary()``; optimizers fill it in.
+        temperature: temperatures that the precisions are divided by, 1 where none is given; optimizers fill it in.
 
     >>> turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]])
     >>> post = RotatedGaussian({"w": torch.zeros(1, 2)}, {"w": torch.tensor([[1.0, 100.0]])}, right={"w": turn})
@@ -55,6 +56,7 @@ class RotatedGaussian:
     prior_precision: PriorPrecision | None = None
     prior_mean: PriorMean | None = None
     shares: dict[str, Shares] = field(default_factory=dict)
+    temperature: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = named.shapes_of(self.mean)
@@ -70,7 +72,11 @@ class RotatedGaussian:
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> RotatedGaussian:
         """Return a mean-field Gaussian as one whose axes are the weights themselves."""
-        prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
+        prior = {
+            "prior_precision": post.prior_precision,
+            "prior_mean": post.prior_mean,
+            "temperature": post.temperature,
+        }
         if post.pruned:
             raise ValueError("a pruned posterior has weights without a density: it has no axes")
         return cls(post.mean, post.precision, point=post.point, shares=post.shares, **prior)  # type: ignore[arg-type]
@@ -152,7 +158,11 @@ class RotatedGaussian:
     def marginals(self) -> MeanFieldGaussian:
         """Return each weight by itself: the variances stay, the correlations go."""
         precision = {name: 1 / value for name, value in self.variance.items()}
-        prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
+        prior = {
+            "prior_precision": self.prior_precision,
+            "prior_mean": self.prior_mean,
+            "temperature": self.temperature,
+        }
         return MeanFieldGaussian(self.mean, precision, point=self.point, shares=self.shares, **prior)  # type: ignore[arg-type]
 
     def correlation(self, name: str) -> Tensor:
@@ -173,11 +183,12 @@ class RotatedGaussian:
         """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
-        return replace(self, precision={name: value / temperature for name, value in self.precision.items()})
+        precision = {name: value / temperature for name, value in self.precision.items()}
+        return replace(self, precision=precision, temperature=named.tempered(self.temperature, self.mean, temperature))
 
     def summary(self) -> Summary:
         """Return what the posterior is made of, with the standard deviation of each weight by itself; print it."""
-        return Summary.of(self.mean, self.marginals().precision, self.shares)
+        return Summary.of(self.mean, self.marginals().precision, self.shares, self.temperature)
 
     def to(self, *args: Any, **kwargs: Any) -> RotatedGaussian:
         """Return a copy on another device or in another dtype; the arguments are those of ``Tensor.to``."""

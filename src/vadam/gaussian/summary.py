@@ -47,13 +47,20 @@ class Summary:
     rows: tuple[Row, ...]
     shares: Shares | None
     advice: tuple[str, ...]
+    settings: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, mean: Mapping[str, Tensor], precision: Mapping[str, Tensor], shares: Mapping[str, Shares]) -> Summary:
+    def of(
+        cls,
+        mean: Mapping[str, Tensor],
+        precision: Mapping[str, Tensor],
+        shares: Mapping[str, Shares],
+        temperature: Mapping[str, float] | None = None,
+    ) -> Summary:
         """Return the summary of a mean-field Gaussian."""
         rows = tuple(_row(name, mu, precision[name], shares.get(name)) for name, mu in mean.items() if mu.numel())
         total = overall(shares, {row.name: row.weights for row in rows})
-        return cls(rows, total, tuple(advice(total)))
+        return cls(rows, total, tuple(advice(total)), settings(temperature={*(temperature or {}).values()}))
 
     def __str__(self) -> str:
         width = max([len("parameter"), *(len(row.name) for row in self.rows)])
@@ -62,7 +69,7 @@ class Summary:
         if self.shares is not None:
             weights = sum(row.weights for row in self.rows)
             lines.append(f"{'all':<{width}}  {weights:>10,}  {'':>8}  {'':>8}  {'':>7}  {_percentages(self.shares)}")
-        return "\n".join([*lines, *self.advice])
+        return "\n".join([*lines, *self.settings, *self.advice])
 
     __repr__ = __str__
 
@@ -75,6 +82,12 @@ def overall(shares: Mapping[str, Shares], weights: Mapping[str, int]) -> Shares 
         return None
     parts = [(shares[name], count / total) for name, count in known.items()]
     return Shares(sum(part.prior * w for part, w in parts), sum(part.start * w for part, w in parts))
+
+
+def settings(**values: set[float]) -> tuple[str, ...]:
+    """Return a line for each setting, as temperature, that is not 1 for all parameters."""
+    lines = {name: ", ".join(f"{x:g}" for x in sorted(found)) for name, found in values.items() if found - {1.0}}
+    return tuple(f"{name} {numbers}" for name, numbers in lines.items())
 
 
 class UninformedPosterior(UserWarning):

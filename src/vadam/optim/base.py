@@ -9,6 +9,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +18,7 @@ from torch import Tensor, nn
 from vadam.backends.bucket import Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource
 from vadam.gaussian import MeanFieldGaussian, Summary
+from vadam.gaussian.summary import settings
 from vadam.optim import checks, prior
 from vadam.optim.averages import mean_of_losses
 from vadam.optim.context import SampledParams
@@ -277,8 +279,13 @@ class VariationalOptimizer(GradientSteps):
         return mean_field(self, model)
 
     def summary(self, model: nn.Module | None = None) -> Summary:
-        """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
-        return self.posterior(model).summary()
+        """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it.
+
+        A temperature or data_weight that is not 1 is shown too.
+        """
+        groups = [group for group in self.param_groups if not group["deterministic"]]
+        values = {name: {group.get(name, 1.0) for group in groups} for name in ("temperature", "data_weight")}
+        return replace(self.posterior(model).summary(), settings=settings(**values))
 
     def _name(self, p: Tensor) -> str:
         return f"parameter {names(self)[p]!r} of shape {tuple(p.shape)}"

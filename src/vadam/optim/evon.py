@@ -15,7 +15,7 @@ from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.signature import group_arguments
-from vadam.optim.snapshot import mean_of, names, prior_of, shares_of
+from vadam.optim.snapshot import mean_of, names, prior_of, shares_of, temperature_of
 
 
 class EVON(Reparameterised):
@@ -95,4 +95,5 @@ class EVON(Reparameterised):
             prior_precision=prior_precision,
             prior_mean=prior_mean,
             shares=shares_of(self, name, precision),
+            temperature=temperature_of(self, name),
         )

@@ -53,6 +53,7 @@ def mean_field(opt: VariationalOptimizer, model: nn.Module | None = None) -> Mea
         prior_precision=prior_precision,
         prior_mean=prior_mean,
         shares=shares_of(opt, name, precision),
+        temperature=temperature_of(opt, name),
     )
 
 
@@ -65,6 +66,12 @@ def prior_of(opt: VariationalOptimizer, name: dict[Tensor, str]) -> tuple[Any, A
     means = {key: mean for key, (mean, _) in found.items()}
     is_zero = all(not isinstance(mean, Tensor) and mean == 0 for mean in means.values())
     return {key: precision for key, (_, precision) in found.items()}, None if is_zero else means
+
+
+def temperature_of(opt: VariationalOptimizer, name: dict[Tensor, str]) -> dict[str, float]:
+    """Return the temperature of each sampled weight by name, where it is not 1."""
+    sampled, found = set(opt._sampled()), ((group.get("temperature", 1.0), p) for group, p in opt._grouped())
+    return {name[p]: T for T, p in found if p in sampled and T != 1}
 
 
 def shares_of(opt: VariationalOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
