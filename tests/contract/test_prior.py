@@ -78,15 +78,21 @@ def test_a_prior_per_weight_is_exact_on_linear_regression(temperature):
     assert torch.equal(post.prior_precision["weight"], lam)
 
 
-def test_two_tasks_one_after_the_other_equal_the_joint_posterior():
+@pytest.mark.parametrize("temperature", [1.0, 0.25])
+def test_two_tasks_one_after_the_other_equal_the_joint_posterior(temperature):
     x, y = regression(n=80)
     q, _ = torch.linalg.qr(x[:40])
     first, second = q * 5, torch.linalg.qr(x[40:])[0] * 7
-    yesterday = trained_by_von(first, y[:40], prior_precision=2.0)
-    today = trained_by_von(second, y[40:], prior=yesterday)
+    yesterday = trained_by_von(first, y[:40], prior_precision=2.0, temperature=temperature)
+    today = trained_by_von(second, y[40:], prior=yesterday, temperature=temperature)
     mu, precision = exact(torch.cat([first, second]), y, torch.zeros(3, dtype=torch.float64), 2.0)
     torch.testing.assert_close(today.mean["weight"][0], mu, rtol=1e-8, atol=1e-8)
-    torch.testing.assert_close(today.precision["weight"][0], precision, rtol=1e-8, atol=1e-8)
+    torch.testing.assert_close(today.precision["weight"][0], precision / temperature, rtol=1e-8, atol=1e-8)
+    wider = yesterday.tempered(4.0)
+    opt = vadam.VON(nn.Linear(3, 1, bias=False).double().named_parameters(), num_data=40, prior=wider)
+    torch.testing.assert_close(
+        opt.state[opt.param_groups[0]["params"][0]]["prior_precision"], wider.precision["weight"]
+    )
 
 
 def test_full_von_takes_a_prior_per_weight():

@@ -87,13 +87,22 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
         for p, name in zip(group["params"], _names(opt, group, given), strict=True):
             is_point = name in given.point
             mean = given.point[name] if is_point else given.mean[name]
-            precision = torch.full_like(mean, group["prior_precision"]) if is_point else given.precision[name]
+            precision = torch.full_like(mean, group["prior_precision"]) if is_point else _precision(given, name, group)
             for field, value in ((MEAN, mean), (PRECISION, precision)):
                 if value.shape != p.shape:
                     raise ValueError(
                         f"prior: {name!r} has shape {tuple(value.shape)}, but the parameter has shape {tuple(p.shape)}"
                     )
                 opt.state[p][field] = _laid_out_as(p, value)
+
+
+def _precision(given: MeanFieldGaussian, name: str, group: Group) -> Tensor:
+    """Return the precisions of an earlier posterior; those of the group's own temperature before it divided them.
+
+    So tasks one after the other at one temperature end at the joint posterior of that temperature.
+    """
+    T = given.temperature.get(name, 1.0)
+    return given.precision[name] * T if group["temperature"] == T else given.precision[name]
 
 
 def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[str]:
