@@ -100,13 +100,14 @@ def learn(method: str, steps: int, report: ReportProgress) -> Doubt:
         torch.manual_seed(SEED)
         model = network()
     noise = torch.Generator().manual_seed(SEED + 1)
-    sizes = {"num_data": len(data.y), "batch_size": BATCH_SIZE, "steps": steps}
     begun = time.perf_counter()
     optimizer: torch.optim.Optimizer
     if method == "AdamW":
         optimizer = torch.optim.AdamW(model.parameters(), RATE, fused=True)
     else:
-        optimizer = vadam.from_adam(model, lr=RATE, generator=noise, **sizes)
+        optimizer = vadam.from_adam(
+            model, num_data=len(data.y), batch_size=BATCH_SIZE, lr=RATE, steps=steps, generator=noise
+        )
     order = torch.Generator().manual_seed(SEED)
     for step in range(steps):
         for group in optimizer.param_groups:

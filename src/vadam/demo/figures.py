@@ -53,7 +53,7 @@ def _risk(results: Results) -> "tuple[Figure, str]":
 
 
 def _foreign(results: Results) -> "tuple[Figure, str]":
-    bins = np.linspace(0, np.log(10), 25)
+    bins = np.linspace(0, np.log(10), 25).tolist()
     with theme.style():
         figure, panels = theme.panels(len(results.digits), width=1.9, height=2.9)
         for axes, (method, doubt) in zip(panels, results.digits.items(), strict=True):
