@@ -120,6 +120,38 @@ def test_rows_of_no_weight_change_nothing_much():
     assert np.abs(plain.predict(X) - y).mean() > 1000
 
 
+@pytest.mark.parametrize("tune", [False, True])
+@pytest.mark.parametrize("kind", ["regressor", "classifier", "three classes"])
+def test_a_row_of_weight_zero_is_as_if_it_were_not_there(kind, tune):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    weight = (np.arange(60) >= 30).astype(float)
+    spoilt = np.where(weight[:, None] > 0, X, 1e6)
+    setting = {**QUICK, "epochs": 5, "tune": tune, "budget": 2, "folds": 2}
+    if kind == "regressor":
+        model, y = VadamRegressor(**setting), np.where(weight > 0, X[:, 0], 1e6)
+    else:
+        y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0 if kind == "three classes" else 0)
+        model = VadamClassifier(**setting)
+    answer = model.predict if kind == "regressor" else model.predict_proba
+    model.fit(spoilt, y, sample_weight=weight)
+    found = answer(X)
+    model.fit(X[30:], y[30:], sample_weight=np.ones(30))
+    np.testing.assert_array_equal(found, answer(X))
+    model.partial_fit(spoilt[25:], y[25:], sample_weight=weight[25:])
+    found = answer(X)
+    model.fit(X[30:], y[30:], sample_weight=np.ones(30)).partial_fit(X[30:], y[30:], sample_weight=np.ones(30))
+    np.testing.assert_array_equal(found, answer(X))
+
+
+def test_a_class_of_weight_zero_keeps_its_column():
+    random = np.random.default_rng(0)
+    X, y = random.normal(size=(60, 2)), np.arange(60) % 3
+    probs = VadamClassifier(epochs=5, **QUICK).fit(X, y, sample_weight=(y < 2).astype(float)).predict_proba(X)
+    assert probs.shape == (60, 3)
+    assert (probs[:, 2] < probs[:, :2].max(1)).mean() > 0.9
+
+
 def test_one_absurd_target_leaves_the_others_predictable():
     random = np.random.default_rng(0)
     X = random.normal(size=(150, 1))
@@ -242,5 +274,28 @@ def test_classes_in_parts():
     model = VadamClassifier(epochs=30, **QUICK).partial_fit(X[::2], y[::2])
     model.partial_fit(X[1::2], y[1::2])
     assert model.score(X, y) > 0.9
-    with pytest.raises(ValueError, match="y has the label '7', which the first rows did not have"):
+    with pytest.raises(ValueError, match="y has the label 7, which the first rows did not have"):
         model.partial_fit(X, np.full(150, 7))
+
+
+@pytest.mark.parametrize("labels", [np.array([2, 10]), np.array([2.0, 10.0]), np.array(["2", "10"])])
+def test_labels_of_new_rows_are_those_of_the_first(labels):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(60, 2))
+    number = (X[:, 0] > 0).astype(int)
+    model = VadamClassifier(epochs=30, **QUICK).fit(X, labels[number])
+    if labels.dtype.kind in "if":
+        model.partial_fit(X, np.array([2, 10])[number]).partial_fit(X, np.array([2.0, 10.0])[number])
+        assert model.score(X, labels[number]) > 0.9
+    other = np.array(["2", "10"]) if labels.dtype.kind in "if" else np.array([2, 10])
+    with pytest.raises(ValueError, match="which the first rows did not have"):
+        model.partial_fit(X, other[number])
+
+
+def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path):
+    random = np.random.default_rng(0)
+    X = random.normal(size=(40, 2))
+    model = VadamRegressor(epochs=5, **QUICK).fit(X, X[:, 0]).partial_fit(X, X[:, 0])
+    model.save(tmp_path / "m")
+    loaded = VadamRegressor.load(tmp_path / "m").partial_fit(X, X[:, 1])
+    np.testing.assert_array_equal(loaded.predict(X), model.partial_fit(X, X[:, 1]).predict(X))

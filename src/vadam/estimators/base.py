@@ -83,9 +83,20 @@ class VadamEstimator(BaseEstimator):
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
         )
 
+    def _counted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """Return the rows that count, their targets and weights: a row of weight 0 is left out, as if it were not there."""
+        if sample_weight is None:
+            return X, y, None
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        rows = np.flatnonzero(weight)
+        if not len(rows):
+            raise ValueError("sample_weight is 0 for every row: give some of them a positive weight")
+        if len(rows) == len(weight):
+            return X, y, weight
+        return X.iloc[rows] if hasattr(X, "iloc") else X[rows], y[rows], weight[rows]
+
     def _learn_columns(self, X: Any) -> np.ndarray:
-        """Fit the encoder of the columns to a table; return its numbers, squeezed."""
-        X = self._checked(X, reset=True)
+        """Fit the encoder of the columns to a checked table; return its numbers, squeezed."""
         self.encoder_ = TableEncoder().fit(X)
         values = self.encoder_.encode(X).values
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
@@ -118,11 +129,10 @@ class VadamEstimator(BaseEstimator):
 
     # Training ----------------------------------------------------------------------------------------------------------------
 
-    def _problem(self, X: np.ndarray, y: np.ndarray, sample_weight: Any) -> Problem:
+    def _problem(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Problem:
         check_arguments(self)
         rows = len(X)
         method = self._method(plan.lr_for(rows))
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         self.hidden_: tuple[int, ...] = (
             plan.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden)
         )
@@ -179,7 +189,7 @@ class VadamEstimator(BaseEstimator):
             )
         K = int(self.members)
         self.stack_ = stack[range(K)]
-        self.n_steps_ = steps
+        self.n_steps_, self.n_updates_ = steps, 0
         self.prior_precision_ = setting.numbers.get("prior_precision")
         self.temperature_ = setting.numbers.get("temperature")
         return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
@@ -191,6 +201,7 @@ class VadamEstimator(BaseEstimator):
             raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
         X = self._checked(X, reset=False)
         check_consistent_length(X, y)
+        X, y, weight = self._counted(X, y, sample_weight)
         scaling = Scaling(*(values[0] for values in self.stack_.scaling))
         x = scaling.x(tensor(self._squeezed(self.encoder_.encode(X).values)))
         z = (
@@ -198,10 +209,9 @@ class VadamEstimator(BaseEstimator):
             if self.stack_.likelihood in ("bernoulli", "categorical")
             else scaling.y(tensor(y).reshape(len(y), -1))
         )
-        weight = None if sample_weight is None else _check_sample_weight(sample_weight, X, dtype=np.float64)
         steps = max(100, self.n_steps_ // 2)
         batch_size = int(self.batch_size or plan.batch_size_for(len(y)))
-        self.n_updates_ = getattr(self, "n_updates_", 0) + 1
+        self.n_updates_ += 1
         members = [
             Member(
                 x.numpy(),
@@ -299,6 +309,7 @@ class VadamEstimator(BaseEstimator):
             "setting": {"transform": self.setting_.transform, "numbers": self.setting_.numbers},
             "hidden": list(self.hidden_),
             "steps": self.n_steps_,
+            "updates": self.n_updates_,
             "likelihood": self.stack_.likelihood,
         }
 
@@ -309,6 +320,7 @@ class VadamEstimator(BaseEstimator):
         numbers = {str(name): float(value) for name, value in found["setting"]["numbers"].items()}
         self.setting_ = Setting(found["likelihood"], found["setting"]["transform"], numbers)
         self.hidden_, self.n_steps_ = tuple(map(int, found["hidden"])), int(found["steps"])
+        self.n_updates_ = int(found.get("updates", 0))
         self.prior_precision_, self.temperature_ = numbers.get("prior_precision"), numbers.get("temperature")
 
     def save(self, path: str | os.PathLike[str]) -> None:

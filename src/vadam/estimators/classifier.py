@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -42,7 +42,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table and its classes; rows count as often as ``sample_weight`` says."""
-        X = self._learn_columns(X)
+        X = self._checked(X, reset=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one class for each row")
         y = column_or_1d(y, warn=True)
@@ -52,10 +52,15 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: a classifier needs at least two classes")
+        X, numbers, weight = self._counted(X, numbers, sample_weight)
+        X = self._learn_columns(X)
         check_folds(self, len(X))
-        binary = len(self.classes_) == 2
-        problem = self._problem(X, numbers.astype(np.float64) if binary else numbers, sample_weight)
-        cut: Any = StratifiedKFold if not self.tune or np.bincount(numbers).min() >= self.folds else KFold
+        classes = len(self.classes_)
+        binary = classes == 2
+        problem = self._problem(X, numbers.astype(np.float64) if binary else numbers, weight)
+        problem = replace(problem, classes=classes)  # also those whose rows all have the weight 0
+        fewest = np.bincount(numbers, minlength=classes).min()
+        cut: Any = StratifiedKFold if not self.tune or fewest >= self.folds else KFold
         folds = cut(int(self.folds), shuffle=True, random_state=0).split(X, numbers) if self.tune else ()
         parts = self._train(problem, [("bernoulli" if binary else "categorical", "none")], list(folds))
         self.logit_temperature_ = float(self.logit_temperature or 1.0)
@@ -74,11 +79,11 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
         """
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)
-        y = column_or_1d(y, warn=True)
-        if unseen := sorted({str(label) for label in y} - {str(label) for label in self.classes_}):
+        labels = column_or_1d(y, warn=True).tolist()
+        place = {label: k for k, label in enumerate(self.classes_.tolist())}
+        if unseen := [label for label in labels if label not in place]:
             raise ValueError(f"y has the label {unseen[0]!r}, which the first rows did not have: fit all rows anew")
-        numbers = np.searchsorted(self.classes_, y)
-        return self._go_on(X, numbers.astype(np.float64), sample_weight)
+        return self._go_on(X, np.array([place[label] for label in labels], dtype=np.float64), sample_weight)
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the most probable class."""

@@ -84,7 +84,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         self._check_kinds()
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one target for each row")
-        X = self._learn_columns(X)
+        X = self._checked(X, reset=True)
         y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
@@ -93,8 +93,10 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             raise ValueError(
                 f"y holds {y[np.abs(y).argmax()]:.3g}, which is too large to compute with: use other units"
             )
+        X, y, weight = self._counted(X, y, sample_weight)
+        X = self._learn_columns(X)
         check_folds(self, len(X))
-        problem = self._problem(X, y, sample_weight)
+        problem = self._problem(X, y, weight)
         folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()
         parts = self._train(problem, self._kinds(y), list(folds))
         self.noise_ = "input" if self.setting_.likelihood == "input-noise" else "constant"

@@ -76,6 +76,8 @@ class Problem:
     batch_size: int
     jobs: int
     seed: int
+    classes: int | None = None
+    """Number of classes; None for those of ``y``."""
 
     @property
     def targets(self) -> int:
@@ -85,7 +87,7 @@ class Problem:
     def outputs(self, likelihood: str) -> int:
         """Return the number of outputs of the network."""
         if likelihood == "categorical":
-            return int(self.y.max()) + 1
+            return self.classes or int(self.y.max()) + 1
         return outputs_for(likelihood, self.targets)
 
     def epochs(self, steps: int, rows: int) -> int:
