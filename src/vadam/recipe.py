@@ -9,7 +9,7 @@
 A network with BatchNorm gets 10⁸ and N(0, 1/10⁴): it is trained with the statistics of each draw and predicts with their average, so
 that noise hurts it more.
 
-The numbers were found on validation images of Fashion-MNIST; docs/recipe.md says how, and where else they were tried.
+docs/recipe.md says where the numbers come from, and where else they were tried.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Handwritten digits: one network by AdamW and one by Vadam, with the same steps, rate and minibatches.
 
 The 1,797 images of 8 x 8 pixels come with scikit-learn. A third is for training. Out-of-distribution (OOD) inputs are test digits that are
-inverted or lie on their side, and noise. Nothing was chosen on the test images: Vadam's settings are those of ``vadam.from_adam``.
+inverted or lie on their side, and noise. Vadam's settings are those of ``vadam.from_adam``; nothing is tuned here.
 """
 
 import math

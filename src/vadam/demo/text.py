@@ -35,7 +35,7 @@ DIFF_AFTER = (
 
 DIGITS = (
     f"<p>One network by AdamW and one by Vadam, on {digits.TRAINING_IMAGES} handwritten digits: the same start, minibatches, rate and "
-    "number of steps. Vadam’s other settings are those of <code>vadam.from_adam</code>, chosen on other data. How sure are the predictions "
+    "number of steps. Vadam’s other settings are those of <code>vadam.from_adam</code>, not tuned here. How sure are the predictions "
     f"for the {1797 - digits.TRAINING_IMAGES:,} other digits, and for inputs that are none?</p>"
 )
 
