@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -108,7 +109,7 @@ def rejection(
     ax = axes_or_new(ax)
     ax.plot(as_array(share), as_array(risk), color=color, label=label)
     ax.set(xlabel="share of examples answered", ylabel=name, xlim=(0, 1))
-    ax.set_ylim(0, 1.05 * max(float(line.get_ydata().max()) for line in ax.lines) or 1.0)
+    ax.set_ylim(0, 1.05 * max(float(np.max(line.get_ydata())) for line in ax.lines) or 1.0)
     return ax
 
 
