@@ -1,6 +1,7 @@
 """The numbers of the README's evidence are those of the recorded results."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,42 +24,52 @@ def number(cell: str) -> float:
     return float(re.match(r"[−-]?[\d.]+", cell)[0].replace("−", "-"))
 
 
+Evidence = Callable[[str], str]
+
+
 @pytest.fixture(scope="module")
-def evidence() -> list[str]:
+def evidence() -> Evidence:
+    """Return a function that finds the one row of the README's table with some words in its question."""
     text = (ROOT / "README.md").read_text()
     section = text.partition("## When it helps")[2].partition("## What it costs")[0]
-    return [line for line in section.splitlines() if line.startswith("| ")][1:]
+    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+
+    def find_row(words: str) -> str:
+        (row,) = [row for row in rows if words in row.split(" | ")[0]]
+        return row
+
+    return find_row
 
 
-def test_distance_to_the_exact_posterior(evidence: list[str]) -> None:
+def test_distance_to_the_exact_posterior(evidence: Evidence) -> None:
     rows = recorded("logreg-breast-cancer")
     ours, papers = rows["Beyond the paper: batch_size = 64"], rows["Fig. 1 with steps × √N, M = 64"]
     column = "Text’s protocol"
-    assert f"**{number(ours[column]):.2f}** with `batch_size=64`" in evidence[0]
-    assert f"{number(papers[column]):.2f} by the paper" in evidence[0]
+    assert f"**{number(ours[column]):.2f}** with `batch_size=64`" in evidence("Is the variance right?")
+    assert f"{number(papers[column]):.2f} by the paper" in evidence("Is the variance right?")
 
 
-def test_table_1(evidence: list[str]) -> None:
+def test_table_1(evidence: Evidence) -> None:
     rows = recorded("uci", "Beyond the table: pointwise").values()
     mixture = [row["Set"] for row in rows if "mixture" in row["ahead"]]
     one = [row for row in rows if row["ahead"].startswith("one")]
-    assert f"ahead on {len(mixture)}**, one posterior on {len(one)}" in evidence[1]
+    assert f"ahead on {len(mixture)}**, one posterior on {len(one)}" in evidence("eight UCI tables")
     assert set(mixture) == {row["Set"] for row in rows} - {"Wine"}
 
 
-def test_intent(evidence: list[str]) -> None:
-    rows = {name.removeprefix("100 queries an intent, "): row for name, row in recorded("intent").items()}
+def test_intent(evidence: Evidence) -> None:
+    rows = {name.removeprefix("Last layer, 100 queries an intent, "): row for name, row in recorded("intent").items()}
     auroc = {name: f"{number(row['AUROC out of scope']):.3f}" for name, row in rows.items() if "10 " not in name}
     for name, shown in {"VOGN": "VOGN", "Vadam (Theorem 1)": "Vadam", "AdamW": "AdamW"}.items():
-        assert re.search(rf"{re.escape(auroc[name])}\**\s{shown}", evidence[2])
+        assert re.search(rf"{re.escape(auroc[name])}\**\s{shown}", evidence("queries out of scope"))
     for name, shown in {"IVON": "IVON", "Vadam (Theorem 1)": "Vadam"}.items():
         row = rows[name]
-        assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence[3]
-    assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence[3]
-    assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence[3]
+        assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence("NLL, ECE")
+    assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence("NLL, ECE")
+    assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("NLL, ECE")
 
 
-def test_image(evidence: list[str]) -> None:
+def test_image(evidence: Evidence) -> None:
     rows = recorded("image")
     shown = {
         "GroupNorm, Vadam": "{:.1f} %, −{:.3f} Vadam",
@@ -66,4 +77,26 @@ def test_image(evidence: list[str]) -> None:
     }
     for name, text in shown.items():
         row = rows[name]
-        assert text.format(number(row["Accuracy, %"]), abs(number(row["Log-likelihood"]))) in evidence[4]
+        assert text.format(number(row["Accuracy, %"]), abs(number(row["Log-likelihood"]))) in evidence(
+            "Small image classifier"
+        )
+
+
+def test_correlations(evidence: Evidence) -> None:
+    rows = recorded("correlated")
+    ours, bound = (number(rows[name]["USPS 3 vs 5"]) for name in ("EVON", "nearest diagonal Gaussian"))
+    assert f"**{ours:.3f}** EVON | {bound:.1f} the best" in evidence("with correlations")
+
+
+def test_tasks_one_after_the_other(evidence: Evidence) -> None:
+    rows = recorded("posterior", "Permuted MNIST")
+    names = ("Vadam, the posterior before as prior", "Adam, fine-tuned task after task", "Adam on all tasks at once")
+    vadam, adam, joint = (number(rows[name]["mean accuracy after the last task"]) for name in names)
+    assert f"**{vadam:.1f} %** Vadam | {adam:.1f} % Adam, fine-tuned; {joint:.1f} %" in evidence("Five tasks")
+
+
+def test_pruning(evidence: Evidence) -> None:
+    rows = recorded("posterior", "set to zero")
+    names = ("Vadam, by signal-to-noise ratio, accuracy", "Adam, by magnitude, accuracy")
+    vadam, adam = (number(rows[name]["90%"]) for name in names)
+    assert f"**{vadam:.1f} %** Vadam, by signal to noise | {adam:.1f} % Adam" in evidence("weights pruned")
