@@ -68,6 +68,18 @@ def test_colder_posteriors_are_narrower():
     assert cold.predict_distribution(X).epistemic.mean() < 0.5 * warm.predict_distribution(X).epistemic.mean()
 
 
+def test_data_that_count_more_make_posteriors_narrower():
+    """``data_weight`` is an argument of the method that trains the members."""
+    X, y = line()
+    once, often = (
+        VadamRegressor(
+            optimizer=Method("vadam", lr=0.02, betas=(0.9, 0.99), data_weight=weight), members=1, epochs=60, **QUICK
+        ).fit(X, y)
+        for weight in (1.0, 100.0)
+    )
+    assert often.predict_distribution(X).epistemic.mean() < 0.5 * once.predict_distribution(X).epistemic.mean()
+
+
 def test_a_prior_narrower_than_the_start():
     X, y = line()
     assert VadamRegressor(prior_precision=1e5, epochs=3, **QUICK).fit(X, y).prior_precision_ == 1e5

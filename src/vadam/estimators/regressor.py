@@ -51,7 +51,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         noise_precision: τ of the noise in training, for targets of variance 1; where noise depends on the input it starts from there.
         noise_scale, noise_dof: a factor on the noise of predictions and its degrees of freedom; None: fitted to rows left out when
             tuned, otherwise 1 and infinity.
-        temperature: T of the posterior to the power 1/T. Below 1 the weights spread less.
+        temperature: T of the posterior to the power 1/T. Below 1 the weights spread less. A weight of the data alone is an argument
+            of the optimizer: ``Method("vadam", data_weight=10.0)``.
         dropout: the rate of "mc-dropout".
         members: the posterior is a mixture of that many Gaussians, from different starts.
         predict_samples: samples of the weights, of each member, for a prediction.
