@@ -30,7 +30,7 @@ class Case:
 
 @dataclass
 class Outcome:
-    """What cases have found: counts are added up, the largest of each figure is kept, a note is kept once."""
+    """The findings of several cases: counts are added up, the largest of each figure is kept, a note is kept once."""
 
     counts: dict[str, int] = field(default_factory=dict)
     worst: dict[str, float] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from vadam import atomic
 
 @dataclass
 class Progress:
-    """How far a part is: the number of its next case, what its cases found, and those that failed."""
+    """The progress of a part: the number of its next case, the findings of its cases, and those that failed."""
 
     next: int = 0
     seconds: float = 0.0
@@ -30,7 +30,7 @@ class Progress:
 
 @dataclass
 class Section:
-    """What is recorded of one kind: where it was run, the progress of its parts, and what it catches when code is broken."""
+    """The record of one kind: where it was run, the progress of its parts, and what it catches when code is broken."""
 
     commit: str
     seed: int
