@@ -161,3 +161,25 @@ def test_other_system_errors_are_explained(table: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(predicting, "predict", denied)
     assert "Permission denied: 'secret'" in refused("predict", table, table, "--out", table.parent / "p.csv")
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "{table}", "--target", "y", "--out", "{table}"),
+        ("fit", "{table}", "--target", "y", "--out", "{tmp}/m.safetensors", "--report", "{table}"),
+        ("fit", "{table}", "--target", "y", "--out", "{tmp}/link.csv"),
+        ("predict", "{tmp}/model.csv", "{table}", "--out", "{table}"),
+        ("predict", "{tmp}/model.csv", "{table}", "--out", "{tmp}/model.csv"),
+    ],
+    ids=["model", "page", "link", "predictions", "predictions over the model"],
+)
+def test_a_file_that_is_read_is_never_replaced(arguments: tuple[str, ...], table: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.csv").write_bytes(b"a model")
+    (tmp_path / "link.csv").symlink_to(table)
+    before = table.read_bytes()
+    message = refused(*[argument.format(table=table, tmp=tmp_path) for argument in arguments])
+    assert message.endswith("is read by this command and would be replaced: give another path to write to.")
+    assert table.read_bytes() == before
+    assert (tmp_path / "model.csv").read_bytes() == b"a model"
