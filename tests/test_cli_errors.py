@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from vadam import persist
-from vadam.cli import fitting, predicting
+from vadam.cli import fitting, main, predicting
 from vadam.cli.app import app
 from vadam.demo import plan
 from vadam.estimators import VadamRegressor
@@ -183,3 +183,18 @@ def test_a_file_that_is_read_is_never_replaced(arguments: tuple[str, ...], table
     assert message.endswith("is read by this command and would be replaced: give another path to write to.")
     assert table.read_bytes() == before
     assert (tmp_path / "model.csv").read_bytes() == b"a model"
+
+
+def test_numbers_below_zero_and_a_full_disk_are_refused_in_words(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in ("--seed", "--budget"):
+        result = call("fit", table, "--target", "y", option, -1)
+        assert result.exit_code == 2
+        assert f"'{option}'" in result.output
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vadam.cli.app.app", full)
+    monkeypatch.setattr("sys.argv", ["vadam", "fit"])
+    with pytest.raises(SystemExit, match=r"The answer cannot be written: .*No space left"):
+        main()

@@ -29,10 +29,12 @@ def fit(
     task: Annotated[str, typer.Option(help="regression, classification, or auto (decided by the target).")] = "auto",
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out. Can be repeated.")] = None,
     optimizer: Annotated[str, typer.Option(help="vadam, vogn, vprop, bbvi, ivon, ...")] = "vadam",
-    budget: Annotated[int, typer.Option(help="Number of prior and noise settings to try; 0 to skip tuning.")] = 16,
+    budget: Annotated[
+        int, typer.Option(min=0, help="Number of prior and noise settings to try; 0 to skip tuning.")
+    ] = 16,
     members: Annotated[int, typer.Option(help="Number of posteriors in the mixture.")] = 5,
     holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the split and the training.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Fit a Bayesian network to a table, tune prior and noise, and evaluate it on held-out rows.
