@@ -136,9 +136,10 @@ class Resumable(Optimizer):
     def _refuse_unsound_precisions(self) -> None:
         """Raise if the loaded state gives a weight a precision that nothing can be drawn from; looked at on the CPU only."""
         learned = [p for p in self._sampled() if p.is_cpu and set(self.state.get(p, ())) - {*prior.FIELDS}]
-        for bucket in self._buckets(learned, sampled=True) if learned else ():
+        buckets = self._buckets(learned, sampled=True) if learned else ()
+        for bucket in [bucket for bucket in buckets if scope(bucket.rule) != "model"]:
             P = self._backend.precision(bucket)
-            if scope(bucket.rule) != "model" and not bool(((P > 0) & P.isfinite()).all()):
+            if not bool(((P > 0) & P.isfinite()).all()):
                 raise ValueError(
                     f"this checkpoint is damaged: it gives a weight the precision {float(P.min())!r}, which must be positive and finite"
                 )
