@@ -198,3 +198,10 @@ def test_numbers_below_zero_and_a_full_disk_are_refused_in_words(table: Path, mo
     monkeypatch.setattr("sys.argv", ["vadam", "fit"])
     with pytest.raises(SystemExit, match=r"The answer cannot be written: .*No space left"):
         main()
+
+
+def test_a_regression_on_words_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("x,y\n" + "".join(f"{k},{('red', 'green', 'blue')[k % 3]}\n" for k in range(30)))
+    message = refused("fit", path, "--target", "y", "--task", "regression", "--out", tmp_path / "m", "--budget", 0)
+    assert "The target 'y' holds no numbers: give --task classification" in message

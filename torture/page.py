@@ -145,6 +145,16 @@ FOUND = (
         "`vadam fit --seed -1`, and standard output on a full disk, ended in a traceback",
         "test_numbers_below_zero_and_a_full_disk_are_refused_in_words",
     ),
+    (
+        "bad input",
+        "`vadam fit --task regression` on a target of words ended in a traceback",
+        "test_a_regression_on_words_is_refused",
+    ),
+    (
+        "bad input",
+        "a model whose header had other quantiles or text in its scaling was loaded and failed at the first prediction",
+        "test_other_values_are_refused",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
