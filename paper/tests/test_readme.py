@@ -2,21 +2,15 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
-from vadam_paper.experiments import find
-from vadam_paper.experiments.results import read_results
-
-ROOT = Path(__file__).parents[2]
+from recorded_tables import ROOT, recorded_table
 
 
 def recorded(name: str, containing: str = "") -> dict[str, dict[str, str]]:
     """Return the first table of an experiment with this text in its caption, as rows by their first cell."""
-    experiment = find(name)
-    tables = experiment.tables(read_results(ROOT / "paper" / "results", experiment))
-    table = next(table for table in tables if containing in table.caption)
+    table = recorded_table(name, containing)
     return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
 

@@ -64,15 +64,6 @@ def read_results(root: Path, experiment: Experiment) -> Results:
     return best
 
 
-def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
-    """Return the experiment once for each recorded data set of the user, under its own name."""
-    if not experiment.own_data:
-        return ()
-    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
-    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
-    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
-
-
 def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
     cells = len(run.cells) if experiment.sweep else 0
     return run.preset in experiment.judging_presets, cells, experiment.presets.index(run.preset)
@@ -90,7 +81,7 @@ def read_run(folder: Path) -> Recorded | None:
 
 
 def _current(run: Recorded, experiment: Experiment) -> bool:
-    config = experiment.config_like(run.config)
+    config = experiment.config(run.preset, run.protocol)
     if run.manifest["config_hash"] != config.fingerprint:
         return False
     return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))
