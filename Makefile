@@ -33,7 +33,8 @@ test: .venv/.installed
 
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	grep -v "^torch==" constraints.txt > .venv-oldest/constraints.txt
+	grep -v -e "^torch==" -e "^sympy==" constraints.txt > .venv-oldest/constraints.txt  # each torch pins its own sympy
+	echo "$(OLDEST)" >> .venv-oldest/constraints.txt
 	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q $(OLDEST)
 	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q -c .venv-oldest/constraints.txt \
 		-e ".[all]" pytest pytest-timeout pytest-xdist hypothesis ivon-opt mpmath
