@@ -290,6 +290,18 @@ def test_comparable_is_neither_far_apart_nor_unknown() -> None:
     assert judged((6000, 3000), (3000, 3000)) == (maybe, maybe)
 
 
+def test_a_trial_under_way_does_not_shorten_the_others() -> None:
+    """Five trials are complete and a sixth is recorded at its first milestone: the five are judged to their end."""
+    late = [trial(5000 + 50 * k, 0, end=3_000_000) for k in range(5)]
+    early = [trial(50 * k, 0, end=3_000_000) for k in range(5)]
+    results = recorded(vadam=[*late, trial(0, 0)], adam_plain=early, adam_explore=late)
+    assert verdicts_of(results)["rl-final"] == Verdict.SUPPORTED
+    assert "3,000,000 steps; Adam-Explore" in evidence("rl-final", results)
+    assert verdicts_of(recorded(vadam=[*early, trial(9, 0)], adam_plain=late))["rl-final"] == Verdict.NOT_RUN
+    shorter = recorded(vadam=[*[trial(10 * i, 10) for i in range(5)], trial(0, 0, end=20_000)], adam_plain=early)
+    assert "Vadam 570 (5 trials)" in evidence("rl-early", shorter)
+
+
 def test_the_table_compares_trials_at_one_time_step() -> None:
     run = recorded(vadam=[*[trial(1000, 0)] * 4, trial(1000, 20, end=200_000)])
     (row,) = table.table(run).rows
