@@ -10,7 +10,7 @@ help:
 	@echo "make test   install into .venv, run the whole test suite"
 	@echo "make test-oldest  install the oldest torch into .venv-oldest, run the tests of the optimizers"
 	@echo "make lint   ruff and mypy"
-	@echo "make generated  exports, lists and tables of arguments that follow from the optimizers"
+	@echo "make generated  exports, lists and tables that follow from the optimizers; pages that follow from recorded results"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make notebooks  the first pages as executed notebooks in examples/"
 	@echo "make bench  speed and memory, as ratios against named peers"
@@ -47,6 +47,7 @@ lint: .venv/.installed
 
 generated: .venv/.installed
 	$(BIN)/python tests/generated.py
+	$(BIN)/python paper/tests/recorded_pages.py
 
 docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html
