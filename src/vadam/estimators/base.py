@@ -75,10 +75,12 @@ class VadamEstimator(BaseEstimator):
         """Return a DataFrame as it is, or an array of numbers; ``reset`` remembers the columns, otherwise they are compared."""
         if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow
             X = X.to_pandas()
+        rows = 2 if reset else 1
         if hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
+            if len(X) < rows:
+                raise ValueError(f"X has {len(X)} rows: give at least {rows}")
             return X
-        rows = 2 if reset else 1
         return validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
         )
