@@ -37,8 +37,11 @@ PRIOR_PRECISIONS = (0.03, 30.0)
 NOISE_PRECISIONS = (2.0, 2_000.0)
 TEMPERATURES = (0.01, 1.0)
 DROPOUT_RATES = (0.002, 0.5)
-HELD_OUT_MEMBERS = 3
-"""Largest number of networks per fold that predict its held-out rows, on which the model is calibrated."""
+HELD_OUT_MEMBERS = 5
+"""Largest number of networks per fold that predict its held-out rows, on which the model is calibrated.
+
+Fewer than the model has would make its intervals too wide: a mixture of more networks errs less.
+"""
 FILLS = 8
 """Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
 CLIP = 3.0
