@@ -40,6 +40,8 @@ class Experiment:
     """Presets from the shortest to the longest."""
     judged_from: str = "paper"
     """The shortest preset whose results count as evidence for claims."""
+    milestone_unit: str = ""
+    """Unit of the milestones at which long runs are recorded, e.g. "epochs"; empty for cells without milestones."""
     own_data: bool = False
     """True if it also runs on the user's own data, which its config records under another name, ``NAME-…``."""
 
