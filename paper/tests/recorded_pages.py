@@ -1,4 +1,4 @@
-"""Write recorded numbers into the pages that speak of them: pages of docs/ and READMEs of experiments.
+r"""Write recorded numbers into the pages that speak of them: pages of docs/ and READMEs of experiments.
 
     python paper/tests/recorded_pages.py      writes the pages; paper/tests/test_recorded_pages.py compares them
 
@@ -9,6 +9,7 @@ program, never by hand.
 |---|---|
 | ``<!-- progress of NAME -->`` | how far each recorded run of the experiment is, and how many claims have which verdict |
 | ``<!-- tables of NAME -->`` | the tables of each recorded run, one preset after the other |
+| ``<!-- table of NAME: CAPTION \| COLUMN \| … -->`` | some columns of the table whose caption starts so |
 | ``<!-- notes of NAME -->`` | the notes below the experiment's tables |
 | ``<!-- claims of NAME -->`` | its claims with their verdicts, and what would decide those that are open |
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from vadam_paper.experiments import Experiment, experiments, find
@@ -29,7 +30,10 @@ from vadam_paper.experiments.verdicts import Verdict
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "paper" / "results"
-BLOCK = re.compile(r"<!-- (progress|tables|notes|claims) of ([\w-]+) -->\n.*?<!-- end -->\n", flags=re.DOTALL)
+BLOCK = re.compile(
+    r"<!-- (?P<kind>progress|tables|table|notes|claims) of (?P<name>[\w-]+)(: (?P<which>.+?))? -->\n.*?<!-- end -->\n",
+    flags=re.DOTALL,
+)
 
 
 def pages(root: Path = ROOT) -> list[Path]:
@@ -41,10 +45,11 @@ def filled(page: str, results: Path = RESULTS) -> str:
     """Return a page with its recorded numbers."""
 
     def block(found: re.Match[str]) -> str:
-        kind, name = found.groups()
-        experiment = find(name)
-        text = BLOCKS[kind](experiment, read_results(results, experiment))
-        return f"<!-- {kind} of {name} -->\n{text}<!-- end -->\n"
+        experiment = find(found["name"])
+        recorded = read_results(results, experiment)
+        which = found["which"]
+        text = _columns(experiment, recorded, which) if which else BLOCKS[found["kind"]](experiment, recorded)
+        return f"{found[0].splitlines()[0]}\n{text}<!-- end -->\n"
 
     return BLOCK.sub(block, page)
 
@@ -66,9 +71,22 @@ def _tables(experiment: Experiment, results: Results) -> str:
     )
 
 
+def _columns(experiment: Experiment, results: Results, which: str) -> str:
+    start, *columns = which.split(" | ")
+    found = [table for table in experiment.tables(results) if table.caption.startswith(start) and table.rows]
+    if not found:
+        return "Nothing is recorded yet.\n"
+    chosen = [found[0].columns.index(column) for column in columns]
+    return _rows(columns, [tuple(row[i] for i in chosen) for row in found[0].rows])
+
+
 def _table(table: Table) -> str:
-    head = f"| {' | '.join(table.columns)} |\n|{'---|' * len(table.columns)}\n"
-    return f"{table.caption}\n\n{head}" + "".join(f"| {' | '.join(row)} |\n" for row in table.rows)
+    return f"{table.caption}\n\n{_rows(table.columns, table.rows)}"
+
+
+def _rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}\n"
+    return head + "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
 def _notes(experiment: Experiment, results: Results) -> str:

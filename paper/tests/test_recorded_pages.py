@@ -43,3 +43,13 @@ def test_a_run_under_way_is_in_its_page(tmp_path: Path) -> None:
     assert "Preset `long`. Loss" in after
     assert "Preset `early`. Loss" in after
     assert after.count("| SGD | α = 0.5, K = 80 |") == 2
+
+
+def test_chosen_columns_of_a_table() -> None:
+    """A number that was changed by hand comes back, and only the named columns stand there."""
+    page = (
+        "<!-- table of char-lm: Loss | Method | Test -->\n| Method | Test |\n|---|---|\n| SGD | 0.1 |\n<!-- end -->\n"
+    )
+    shown = filled(page).splitlines()
+    assert shown[1:4] == ["| Method | Test |", "|---|---|", "| SGD | 1.521 ± 0.004 |"]
+    assert filled(filled(page)) == filled(page) != page

@@ -41,7 +41,7 @@ def _time(hours: float) -> str:
 
 def progress(experiment: Experiment, run: Recorded) -> Progress:
     """Return how far a run is."""
-    config = experiment.config_like(run.config)
+    config = experiment.config(run.preset, run.protocol)
     costs = experiment.cells(config)
     done = [cell for cell in costs if cell in run]
     ends: dict[int, list[bool]] = {}

@@ -78,15 +78,6 @@ def read_results(root: Path, experiment: Experiment) -> Results:
     return Results(best, others=others)
 
 
-def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
-    """Return the experiment once for each recorded data set of the user, under its own name."""
-    if not experiment.own_data:
-        return ()
-    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
-    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
-    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
-
-
 def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
     cells = len(run.cells) if experiment.sweep else 0
     return run.preset in experiment.judging_presets, cells, experiment.presets.index(run.preset)
@@ -104,8 +95,8 @@ def read_run(folder: Path) -> Recorded | None:
 
 
 def _is_of_this_version(run: Recorded, experiment: Experiment) -> bool:
-    return bool(run.cells) and run.manifest["config_hash"] == experiment.config_like(run.config).fingerprint
+    return bool(run.cells) and run.manifest["config_hash"] == experiment.config(run.preset, run.protocol).fingerprint
 
 
 def _is_complete(run: Recorded, experiment: Experiment) -> bool:
-    return set(run.cells) >= set(experiment.cells(experiment.config_like(run.config)))
+    return set(run.cells) >= set(experiment.cells(experiment.config(run.preset, run.protocol)))
