@@ -175,3 +175,13 @@ def test_a_checkpoint_with_a_negative_average_is_refused(backend: str) -> None:
     broken["state"][0]["s"] -= 100
     with pytest.raises(ValueError, match=r"it gives a weight the precision -\d+"):
         opt.load_state_dict(broken)
+
+
+@pytest.mark.parametrize(
+    "extreme", [{"num_data": 1e-45}, {"data_weight": 1e-274}, {"temperature": 1e-320}, {"num_data": 1e300}]
+)
+def test_numbers_that_single_precision_cannot_hold_are_refused_by_name(extreme: dict[str, float]) -> None:
+    (name, value), weight = *extreme.items(), nn.Parameter(torch.zeros(2))
+    for optimizer in (vadam.Vadam, vadam.IVON, vadam.BBVI, vadam.VON):
+        with pytest.raises(ValueError, match=f"{name}={value!r}.*single precision cannot hold"):
+            optimizer([weight], **{"lr": 0.1, "num_data": 10, **extreme})

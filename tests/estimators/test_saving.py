@@ -78,6 +78,7 @@ EDITS = {
     "scaling without end": ("scaling", 0, [float("inf")]),
     "quantiles of another number": ("found", "encoder", "columns", 0, "quantiles", [0.0] * 20),
     "a category without a share": ("found", "encoder", "columns", 0, "kind", "category"),
+    "noise without a scale": ("found", "noise", "scale", False),
     "seeds of more members": ("seeds", [0] * 1000),
     "seeds that are no numbers": ("seeds", [None, None]),
     "quantiles that are no numbers": ("found", "encoder", "columns", 0, "quantiles", [None, 1.0]),
