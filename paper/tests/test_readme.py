@@ -48,6 +48,13 @@ def test_the_readme_shows_rows_of_the_evidence_page() -> None:
     assert set(shown) <= set(table_rows((ROOT / "docs" / "evidence.md").read_text()))
 
 
+def test_commands_of_the_evidence_name_experiments() -> None:
+    named = re.findall(r"`vadam reproduce ([\w-]+)", (ROOT / "docs" / "evidence.md").read_text())
+    assert len(named) > 4
+    for name in named:
+        assert find(name).name == name
+
+
 def test_tables(evidence: Evidence) -> None:
     """The page on tables has the record of the benchmark."""
     rows = {
