@@ -2,20 +2,18 @@
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from recorded_pages import RESULTS, ROOT
 from vadam_paper.experiments import find
 from vadam_paper.experiments.results import read_results
-
-ROOT = Path(__file__).parents[2]
 
 
 def recorded(name: str, containing: str = "") -> dict[str, dict[str, str]]:
     """Return the first table of an experiment with this text in its caption, as rows by their first cell."""
     experiment = find(name)
-    tables = experiment.tables(read_results(ROOT / "paper" / "results", experiment))
+    tables = experiment.tables(read_results(RESULTS, experiment))
     table = next(table for table in tables if containing in table.caption)
     return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
@@ -67,19 +65,6 @@ def test_intent(evidence: Evidence) -> None:
         assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence("NLL, ECE")
     assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence("NLL, ECE")
     assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("NLL, ECE")
-
-
-def test_image(evidence: Evidence) -> None:
-    rows = recorded("image")
-    shown = {
-        "GroupNorm, Vadam": "{:.1f} %, −{:.3f} Vadam",
-        "GroupNorm, Deep ensemble, 5 × the budget": "**{:.1f} %**, **−{:.3f}** ensemble",
-    }
-    for name, text in shown.items():
-        row = rows[name]
-        assert text.format(number(row["Accuracy, %"]), abs(number(row["Log-likelihood"]))) in evidence(
-            "Small image classifier"
-        )
 
 
 def test_correlations(evidence: Evidence) -> None:
