@@ -8,7 +8,7 @@ copied: the loop is told where they lie (``memory``).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -148,8 +148,9 @@ class NativeDraw:
             means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
                 call.add_column(means.column)
-            self._means[k] = means
-            self._run(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
+            run = self._prepared(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
+            self._means[k] = means  # before anything moves, and not before an error: there are no means to restore yet
+            run()
         self._was_perturbed = True
         if self.other is not None:
             self.other.perturb()
@@ -234,14 +235,18 @@ class NativeDraw:
 
     def _run(self, kernel: Any, k: int, call: Call, sign: float) -> None:
         """Run a kernel of the noise on a bucket."""
+        self._prepared(kernel, k, call, sign)()
+
+    def _prepared(self, kernel: Any, k: int, call: Call, sign: float) -> Callable[[], None]:
+        """Compile a kernel of the noise and look up its arguments; return the call that writes."""
         bucket = self._native[k]
         call.add_states(bucket.states, precision_fields(bucket.rule))
         args = _args_per_weight(bucket, bucket.rule.precision)
         for name in args:
             call.add(bucket.rule_args[name])
-        numbers = [*_numbers(bucket, bucket.rule.precision), bucket.rule_args["sampling_precision"], sign]
+        numbers = [*_numbers(bucket, bucket.rule.precision), float(bucket.rule_args["sampling_precision"]), sign]
         stream = sum([len(before.params) for before in self._native[:k]]) if k else 0
-        call.run(kernel(bucket.rule, args), numbers, seed=self._noise.seed, stream=stream)
+        return partial(call.run, kernel(bucket.rule, args), numbers, seed=self._noise.seed, stream=stream)
 
 
 def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Tensor], seed: int) -> None:
