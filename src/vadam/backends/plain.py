@@ -23,6 +23,7 @@ from vadam.backends.bucket import Bucket, Grads, Vectors
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.plain_draw import PlainDraw
 from vadam.backends.shards import whole
+from vadam.backends.terms import terms, value
 from vadam.rules.binding import RuleArgs, call, precision_fields, scope, state_of, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
@@ -33,24 +34,21 @@ Values = tuple[list[Tensor], Scalars]
 
 def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, sign: float) -> Values:
     """Return θ = μ ± ε/√(precision + extra)."""
-    state, mu = state_of(rule, vectors, scalars), vectors["mu"]
-    eps = vectors["eps"] if isinstance(sign, float) and sign == 1 else sign * vectors["eps"]
+    state, mu, eps = state_of(rule, vectors, scalars), vectors["mu"], sign * vectors["eps"]
     if hasattr(rule, "deviation"):
         return [mu + call(rule.deviation, state, eps, rule_args=rule_args)], {}
-    return [torch.addcmul(mu, eps, sampling_precision(rule, state, rule_args).rsqrt())], {}
+    return [value(mu + eps * sampling_precision(rule, state, rule_args).rsqrt())], {}
 
 
 def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, accept: Tensor | None) -> Values:
     """Return the new mean and state; where ``accept`` is False, the old ones. No ĥ stands for ĝ∘ĝ."""
     fields = [name for name in rule.State._fields if name not in scalars]
-    old = [vectors[name] for name in fields]
     g, h = vectors["g"], vectors.get("h")
     new = call(rule.update, state_of(rule, vectors, scalars), g, g * g if h is None else h, rule_args=rule_args)
-    values = [getattr(new, name) for name in fields]
-    if accept is not None and scope(rule) == "weight":
-        values = list(torch.where(accept, torch.cat(values), torch.cat(old)).split(g.numel()))
-    elif accept is not None:
-        values = [torch.where(accept, value, before) for value, before in zip(values, old, strict=True)]
+    values = [value(getattr(new, name)) for name in fields]
+    if accept is not None:
+        old = [value(vectors[name]) for name in fields]
+        values = [torch.where(accept, after, before) for after, before in zip(values, old, strict=True)]
     return values, {name: getattr(new, name) for name in scalars}
 
 
@@ -160,9 +158,19 @@ class Plain:
         normal = noise.normal(index, bucket.device, bucket.dtype)
         return self._in_parts(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
 
-    def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
-        """Compute one part of a bucket. Another backend may compile the function."""
-        return function(*arguments)
+    def evaluate(
+        self,
+        function: Callable[..., Values],
+        rule: ModuleType,
+        vectors: Vectors,
+        scalars: Scalars,
+        rule_args: RuleArgs,
+        argument: Any,
+    ) -> Values:
+        """Compute one part of a bucket, by few operations if the rule is elementwise. Another backend may compile the function."""
+        if scope(rule) == "weight":
+            vectors, rule_args = terms(vectors), terms(rule_args)
+        return function(rule, vectors, scalars, rule_args, argument)
 
     def _in_parts(
         self,
@@ -174,27 +182,28 @@ class Plain:
         normal: Normal | None = None,
     ) -> Values:
         """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
-        rule_args = bucket.vector_args()
+        rule, scalars, rule_args, size = bucket.rule, bucket.scalars(), bucket.vector_args(), bucket.size
 
         def evaluate(parts: Vectors, args: RuleArgs) -> Values:
             noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
-            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), args, argument)
+            return self.evaluate(function, rule, parts | noise, scalars, rule_args | args, argument)
 
-        size = bucket.size
-        if scope(bucket.rule) != "weight":
+        if scope(rule) != "weight":
             with _full_precision(bucket.device):
-                return evaluate(vectors, rule_args)
+                return evaluate(vectors, {})
         if bucket.device.type != "cpu" or size <= CHUNK:
-            return evaluate(vectors, rule_args)
+            return evaluate(vectors, {})
         # torch shares a chunk between two threads. What is left over is cut in halves, so that no number of threads rounds otherwise.
         rest = size - size % CHUNK
-        scalars: Scalars = {}
-        for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size]):
-            parts = {name: x[start:end] for name, x in vectors.items()}
-            cut = {name: rule_args[name][start:end] for name in bucket.args_per_weight}
-            new, scalars = evaluate(parts, rule_args | cut)
-            torch._foreach_copy_([parts[name] for name in results], new)
-        return [vectors[name] for name in results], scalars
+        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size])]
+        args = {name: rule_args[name].split(sizes) for name in bucket.args_per_weight}
+        chunks = {name: x.split(sizes) for name, x in vectors.items()}
+        new_scalars: Scalars = {}
+        for i in range(len(sizes)):
+            chunk = {name: x[i] for name, x in chunks.items()}
+            new, new_scalars = evaluate(chunk, {name: x[i] for name, x in args.items()})
+            torch._foreach_copy_([chunk[name] for name in results], new)
+        return [vectors[name] for name in results], new_scalars
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[Any]:
