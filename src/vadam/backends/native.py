@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vadam.backends import kernels
-from vadam.backends.bucket import Bucket, Grads
+from vadam.backends.bucket import Bucket, Grads, are_same
 from vadam.backends.memory import Buffers, Call, Rows
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Plain
@@ -134,8 +134,12 @@ class NativeDraw:
         self._was_perturbed = False
         self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
 
-    def perturb(self) -> None:
-        """Let the parameters hold the sample."""
+    def perturb(self, previous: NativeDraw | None = None) -> None:
+        """Let the parameters hold the sample. ``previous``: the sample that they may still hold; its means are taken over."""
+        known = {} if previous is None else previous._means_at([bucket.rows for bucket in self._native])
+        self._means |= known
+        if previous is not None and not known:
+            previous.restore()
         for k, bucket in enumerate(self._native):
             rows = (
                 _rows(bucket) if self._was_perturbed else bucket.rows
@@ -145,14 +149,21 @@ class NativeDraw:
                 call.add_rows()
             else:  # given other data while the sample was paused
                 call.add([p.detach() for p in bucket.params], written=True)
-            means = Buffers(call.rows) if self._keep_mean else None
+            means = known.get(k) or (Buffers(call.rows) if self._keep_mean else None)
             if means is not None:
                 call.add_column(means.column)
             self._means[k] = means
-            self._run(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
+            keep_mean, from_mean = means is not None and k not in known, k in known
+            self._run(partial(kernels.perturb, keep_mean=keep_mean, from_mean=from_mean), k, call, self._sign)
         self._was_perturbed = True
         if self.other is not None:
-            self.other.perturb()
+            self.other.perturb(None if previous is None else previous.other)
+
+    def _means_at(self, places: list[Rows]) -> dict[int, Buffers]:
+        """Return the means of all buckets, if there are some and the buckets lie at these places."""
+        known = {k: means for k, means in self._means.items() if means is not None}
+        own = [bucket.rows for bucket in self._native]
+        return known if len(known) == len(own) and are_same(own, places) else {}
 
     def restore(self, *, keep_sample: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
@@ -230,7 +241,7 @@ class NativeDraw:
         """Turn samples of a bucket into means by drawing the noise again."""
         call = Call(_rows_anew(self._native[k]))
         call.add(tensors, written=True)
-        self._run(partial(kernels.perturb, keep_mean=False), k, call, -self._sign)
+        self._run(partial(kernels.perturb, keep_mean=False, from_mean=False), k, call, -self._sign)
 
     def _run(self, kernel: Any, k: int, call: Call, sign: float) -> None:
         """Run a kernel of the noise on a bucket."""

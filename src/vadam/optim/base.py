@@ -78,7 +78,7 @@ class VariationalOptimizer(GradientSteps):
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
-        wide = [g.to(storage_dtype(g)) for g in grads.values()]
+        wide = [g if g.dtype is storage_dtype(g) else g.to(storage_dtype(g)) for g in grads.values()]
         return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
     def _check_way(self, closure: Closure | None) -> None:
@@ -127,12 +127,13 @@ class VariationalOptimizer(GradientSteps):
         holder = ClosureCall()
         self._holder = weakref.ref(holder)
         try:
-            for left in reversed(range(self.samples)):
-                self._open_sample(Owner.CLOSURE)
+            for _ in range(self.samples):
+                with Uninterrupted():
+                    if losses:
+                        self._close_sample(restore=self.curvature_degree == 1, last=False)
+                    self._open_sample(Owner.CLOSURE)
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
-                if left:
-                    self._close_sample()
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
                 mean_loss = mean_of_losses(losses)
@@ -185,14 +186,17 @@ class VariationalOptimizer(GradientSteps):
         draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
 
-    def _close_sample(self, *, restore: bool = True) -> None:
-        """End a sample: restore the mean unless the update follows at once, and count it if it has a gradient."""
+    def _close_sample(self, *, restore: bool = True, last: bool = True) -> None:
+        """End a sample, and count it if it has a gradient.
+
+        Without ``restore`` the update follows at once or, if it is not the ``last`` sample, the next one.
+        """
         owner = self._weights.owner
         assert owner is not None
         keep_sample = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
         with Uninterrupted():
             sample = self._weights.close(restore=restore, keep_sample=keep_sample)
-            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
+            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=last and not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         """Add a closed sample to the estimate; one without a gradient does not count."""

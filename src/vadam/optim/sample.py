@@ -49,7 +49,7 @@ class WeightState:
         self.sample: Sample | None = None
         self.owner: Owner | None = None
         self.paused: Sample | None = None
-        self._overdue: Sample | None = None  # closed, but held until an update overwrites it
+        self._overdue: Sample | None = None  # closed, but held until an update or the next sample overwrites it
 
     @property
     def is_idle(self) -> bool:
@@ -65,13 +65,14 @@ class WeightState:
         """Let the parameters hold a sample; on an error they hold the mean. To be called where signals wait."""
         self.sample, self.owner, self.paused = sample, owner, None
         try:
-            sample.draw.perturb()
+            sample.draw.perturb(None if self._overdue is None else self._overdue.draw)
+            self._overdue = None
         except BaseException:
             self._restore()
             raise
 
     def close(self, *, restore: bool = True, keep_sample: bool = False) -> Sample:
-        """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it.
+        """End the sample and return it; without ``restore`` the parameters hold it until an update or a sample overwrites it.
 
         To be called where signals wait.
         """
