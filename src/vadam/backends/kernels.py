@@ -69,7 +69,7 @@ class Kernel:
 
 
 @cache
-def perturb(rule: ModuleType, args: Args, *, keep_mean: bool, from_mean: bool) -> Kernel:
+def perturb(rule: ModuleType, args: Args, *, keep_mean: bool = False, from_mean: bool = False) -> Kernel:
     """Compile θ ← μ ± ε/√(precision + extra).
 
     It overwrites μ in the parameters, and ``keep_mean`` also stores μ; or it reads μ ``from_mean``, where it was stored before.

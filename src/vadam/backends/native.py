@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vadam.backends import kernels
-from vadam.backends.bucket import Bucket, Grads, are_same
+from vadam.backends.bucket import Bucket, Grads
 from vadam.backends.memory import Buffers, Call, Rows
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Plain
@@ -133,14 +133,24 @@ class NativeDraw:
         self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
         self._was_perturbed = False
         self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
+        self._repeated: dict[int, tuple[Call, kernels.Kernel, list[float]]] = {}  # what draws at the same means share
 
-    def perturb(self, previous: NativeDraw | None = None) -> None:
-        """Let the parameters hold the sample. ``previous``: the sample that they may still hold; its means are taken over."""
-        known = {} if previous is None else previous._means_at([bucket.rows for bucket in self._native])
-        self._means |= known
-        if previous is not None and not known:
-            previous.restore()
+    def again(self, noise: NoiseSource, sign: float) -> NativeDraw | None:
+        """Return another sample that begins at the means that are kept here; None if one is not kept or has moved."""
+        kept = [means for means in self._means.values() if means is not None]
+        if self.other is not None or len(kept) < len(self._native) or False in map(_is_current, self._native):
+            return None
+        draw = NativeDraw(self.buckets, self._native, noise, sign, keep_mean=True, other=None)
+        draw._means, draw._repeated = {**self._means}, self._repeated
+        return draw
+
+    def perturb(self) -> None:
+        """Let the parameters hold the sample."""
         for k, bucket in enumerate(self._native):
+            means = self._means.get(k)
+            if means is not None:
+                self._perturb_from(k, means)
+                continue
             rows = (
                 _rows(bucket) if self._was_perturbed else bucket.rows
             )  # a paused sample: the parameters may have moved
@@ -149,21 +159,24 @@ class NativeDraw:
                 call.add_rows()
             else:  # given other data while the sample was paused
                 call.add([p.detach() for p in bucket.params], written=True)
-            means = known.get(k) or (Buffers(call.rows) if self._keep_mean else None)
+            means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
                 call.add_column(means.column)
             self._means[k] = means
-            keep_mean, from_mean = means is not None and k not in known, k in known
-            self._run(partial(kernels.perturb, keep_mean=keep_mean, from_mean=from_mean), k, call, self._sign)
+            self._run(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
         self._was_perturbed = True
         if self.other is not None:
-            self.other.perturb(None if previous is None else previous.other)
+            self.other.perturb()
 
-    def _means_at(self, places: list[Rows]) -> dict[int, Buffers]:
-        """Return the means of all buckets, if there are some and the buckets lie at these places."""
-        known = {k: means for k, means in self._means.items() if means is not None}
-        own = [bucket.rows for bucket in self._native]
-        return known if len(known) == len(own) and are_same(own, places) else {}
+    def _perturb_from(self, k: int, means: Buffers) -> None:
+        """Write the sample over another one of the same step: only the seed and the sign differ from the call before."""
+        if k not in self._repeated:
+            call = Call(self._native[k].rows)
+            call.add_rows()
+            call.add_column(means.column)
+            self._repeated[k] = call, *self._complete(partial(kernels.perturb, from_mean=True), k, call)
+        call, kernel, numbers = self._repeated[k]
+        call.run(kernel, [*numbers, self._sign], seed=self._noise.seed, stream=self._stream(k))
 
     def restore(self, *, keep_sample: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
@@ -241,18 +254,26 @@ class NativeDraw:
         """Turn samples of a bucket into means by drawing the noise again."""
         call = Call(_rows_anew(self._native[k]))
         call.add(tensors, written=True)
-        self._run(partial(kernels.perturb, keep_mean=False, from_mean=False), k, call, -self._sign)
+        self._run(kernels.perturb, k, call, -self._sign)
 
-    def _run(self, kernel: Any, k: int, call: Call, sign: float) -> None:
+    def _run(self, make_kernel: Any, k: int, call: Call, sign: float) -> None:
         """Run a kernel of the noise on a bucket."""
+        kernel, numbers = self._complete(make_kernel, k, call)
+        call.run(kernel, [*numbers, sign], seed=self._noise.seed, stream=self._stream(k))
+
+    def _complete(self, make_kernel: Any, k: int, call: Call) -> tuple[kernels.Kernel, list[float]]:
+        """Add the arrays that the precision of a bucket depends on; return the kernel and its numbers without the sign."""
         bucket = self._native[k]
         call.add_states(bucket.states, precision_fields(bucket.rule))
         args = _args_per_weight(bucket, bucket.rule.precision)
         for name in args:
             call.add(bucket.rule_args[name])
-        numbers = [*_numbers(bucket, bucket.rule.precision), bucket.rule_args["sampling_precision"], sign]
-        stream = sum([len(before.params) for before in self._native[:k]]) if k else 0
-        call.run(kernel(bucket.rule, args), numbers, seed=self._noise.seed, stream=stream)
+        numbers = [*_numbers(bucket, bucket.rule.precision), bucket.rule_args["sampling_precision"]]
+        return make_kernel(bucket.rule, args), numbers
+
+    def _stream(self, k: int) -> int:
+        """Return the number of the noise stream of a bucket's first tensor."""
+        return sum([len(before.params) for before in self._native[:k]]) if k else 0
 
 
 def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Tensor], seed: int) -> None:
@@ -272,6 +293,11 @@ def _rows(bucket: Bucket) -> Rows | None:
         fits = bucket.dtype is torch.float32 and not bucket.overlaps and kernels.is_arithmetic(bucket.rule)
         bucket.rows = Rows.make(bucket.params) if fits else None
     return bucket.rows
+
+
+def _is_current(bucket: Bucket) -> bool:
+    """Return True if the parameters of a bucket lie where native loops last found them."""
+    return bucket.rows is not None and bucket.rows.are_current()
 
 
 def _rows_anew(bucket: Bucket) -> Rows:

@@ -15,8 +15,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from vadam.backends.bucket import Bucket, Grads, storage_dtype
-from vadam.backends.noise import NoiseSource
+from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
+from vadam.backends.noise import NoiseSource, Seeds
 from vadam.gaussian import MeanFieldGaussian, Summary
 from vadam.gaussian.summary import settings
 from vadam.optim import checks, prior
@@ -38,6 +38,7 @@ class VariationalOptimizer(GradientSteps):
 
     _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample
     _unpaired: NoiseSource | None  # of an antithetic pair's first half
+    _seeds: Seeds | None  # of the samples of a closure
     _base: Grads  # gradients that were there before a closure with several samples
 
     def __init__(
@@ -71,14 +72,16 @@ class VariationalOptimizer(GradientSteps):
         self._weights = WeightState()
         self._plans = []
         self._estimate = Estimate(self)
-        self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
+        self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
         weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
-        wide = [g if g.dtype is storage_dtype(g) else g.to(storage_dtype(g)) for g in grads.values()]
+        wide = [*grads.values()]
+        if not {g.dtype for g in wide}.isdisjoint(HALF):
+            wide = [g.to(storage_dtype(g)) for g in wide]
         return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
     def _check_way(self, closure: Closure | None) -> None:
@@ -121,8 +124,10 @@ class VariationalOptimizer(GradientSteps):
         if paused is None or not paused.has_new_gradient():
             self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = self._trained()
-        if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
-            self._base = {p: g.detach().clone() for p, g in gradients(params).items()}
+        before = gradients(params) if self.samples > 1 else {}
+        base = {p: g.detach().clone() for p, g in before.items()}
+        pairs = 2 if self.antithetic else 1
+        self._seeds = Seeds(self.generator, -(-self.samples // pairs))
         losses = []
         holder = ClosureCall()
         self._holder = weakref.ref(holder)
@@ -134,6 +139,8 @@ class VariationalOptimizer(GradientSteps):
                     self._open_sample(Owner.CLOSURE)
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
+                if len(losses) == 1:  # the closure may add to gradients of earlier micro-batches instead of clearing them
+                    self._base = {p: base[p] for p, g in before.items() if p.grad is g}
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
                 mean_loss = mean_of_losses(losses)
@@ -178,12 +185,14 @@ class VariationalOptimizer(GradientSteps):
             noise, sign, self._unpaired = unpaired, -1.0, None
         else:
             replay = self.antithetic or not self.store_mean
-            noise, sign = NoiseSource(self.generator, replay=replay), 1.0
+            noise, sign = NoiseSource(self.generator, replay=replay, seeds=self._seeds), 1.0
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        buckets = self._buckets(trained, sampled=True)
-        draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
+        draw = self._weights.draw_again(noise, sign)
+        if draw is None:
+            buckets = self._buckets(trained, sampled=True)
+            draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
 
     def _close_sample(self, *, restore: bool = True, last: bool = True) -> None:
@@ -240,7 +249,7 @@ class VariationalOptimizer(GradientSteps):
             return
         with Uninterrupted():
             self._weights.reset()
-            self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
+            self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
             self._estimate.reset()
 
     # The update --------------------------------------------------------------------------------------------------------------

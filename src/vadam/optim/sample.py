@@ -65,7 +65,7 @@ class WeightState:
         """Let the parameters hold a sample; on an error they hold the mean. To be called where signals wait."""
         self.sample, self.owner, self.paused = sample, owner, None
         try:
-            sample.draw.perturb(None if self._overdue is None else self._overdue.draw)
+            sample.draw.perturb()
             self._overdue = None
         except BaseException:
             self._restore()
@@ -82,6 +82,15 @@ class WeightState:
             sample.draw.restore(keep_sample=keep_sample)
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
         return sample
+
+    def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
+        """Return a draw in place of the sample that the parameters still hold; None if they hold the mean, as afterwards."""
+        held = self._overdue
+        draw = None if held is None else held.draw.again(noise, sign)
+        if held is not None and draw is None:
+            held.draw.restore()
+            self._overdue = None
+        return draw
 
     def pause(self) -> None:
         """Put the sample of a loop aside: the parameters hold the mean until it is resumed."""
