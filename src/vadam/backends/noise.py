@@ -43,9 +43,7 @@ class Seeds:
 class NoiseSource:
     """The noise of one sample; ``replay`` lets noise of a device's own generator be drawn again, too."""
 
-    def __init__(
-        self, generator: torch.Generator | None, *, replay: bool = False, seeds: Seeds | None = None
-    ) -> None:
+    def __init__(self, generator: torch.Generator | None, *, replay: bool = False, seeds: Seeds | None = None) -> None:
         self._generator, self._replay, self._seeds = generator, replay, seeds or Seeds(generator, 1)
         self._states: dict[int, Tensor] = {}  # of the device's generator, before the noise of a bucket
         self._seed: int | None = None

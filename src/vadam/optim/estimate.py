@@ -73,16 +73,16 @@ class Estimate:
         if self.last is None:
             return
         if not self._stashed:
-            self._stash(gradients(params))
+            self._stash(self.last, gradients(params))
         for p in params:
             p.grad = base[p].clone() if base and p in base else None
 
-    def _stash(self, g: Grads) -> None:
+    def _stash(self, last: Sample, g: Grads) -> None:
         if self._h is None:
-            self._h = self._optimizer._curvatures(self.last, g)
+            self._h = self._optimizer._curvatures(last, g)
         elif self._before is not None:
             recorded = self._rescaled(self._h, self._before, g)
-            self._h = self._optimizer._curvatures(self.last, g) | recorded
+            self._h = self._optimizer._curvatures(last, g) | recorded
             self._before = None
         # The next gradient may be written to the same memory, as in buckets of DDP.
         own = are_same(g.values(), self._means.values())
