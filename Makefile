@@ -10,7 +10,7 @@ help:
 	@echo "make test   install into .venv, run the whole test suite"
 	@echo "make test-oldest  install the oldest torch into .venv-oldest, run the tests of the optimizers"
 	@echo "make lint   ruff and mypy"
-	@echo "make generated  exports, lists and tables of arguments that follow from the optimizers"
+	@echo "make generated  exports, lists and tables that follow from the optimizers; pages that follow from recorded results"
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make notebooks  the first pages as executed notebooks in examples/"
 	@echo "make bench  speed and memory, as ratios against named peers"
@@ -33,7 +33,8 @@ test: .venv/.installed
 
 test-oldest:
 	$(PYTHON) -m venv .venv-oldest
-	grep -v "^torch==" constraints.txt > .venv-oldest/constraints.txt
+	grep -v -e "^torch==" -e "^sympy==" constraints.txt > .venv-oldest/constraints.txt  # each torch pins its own sympy
+	echo "$(OLDEST)" >> .venv-oldest/constraints.txt
 	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q $(OLDEST)
 	.venv-oldest/bin/python -m pip install --disable-pip-version-check -q -c .venv-oldest/constraints.txt \
 		-e ".[all]" pytest pytest-timeout pytest-xdist hypothesis ivon-opt mpmath
@@ -46,6 +47,7 @@ lint: .venv/.installed
 
 generated: .venv/.installed
 	$(BIN)/python tests/generated.py
+	$(BIN)/python paper/tests/recorded_pages.py
 
 docs: .venv/.installed
 	$(BIN)/python -m sphinx -W -b html docs docs/_build/html

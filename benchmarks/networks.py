@@ -7,7 +7,6 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from vadam_paper.experiments.char_lm.network import LanguageModel, detached
-from vadam_paper.experiments.image.network import ResidualNetwork
 
 
 def mlp() -> tuple[nn.Module, Tensor]:
@@ -70,23 +69,61 @@ def lstm() -> tuple[nn.Module, Tensor]:
     return Reading(model), torch.randint(0, 84, (50, 50))
 
 
+def norm_layer(norm: str, channels: int) -> nn.Module:
+    return nn.BatchNorm2d(channels) if norm == "batch" else nn.GroupNorm(4, channels)
+
+
+class ResidualBlock(nn.Module):
+    """The residual block x ↦ ReLU(shortcut(x) + norm(conv(ReLU(norm(conv(x))))))."""
+
+    def __init__(self, norm: str, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
+        self.norm1 = norm_layer(norm, outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
+        self.norm2 = norm_layer(norm, outputs)
+        same = stride == 1 and inputs == outputs
+        self.shortcut = nn.Identity() if same else nn.Conv2d(inputs, outputs, 1, stride, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        inner = self.norm2(self.conv2(F.relu(self.norm1(self.conv1(x)))))
+        return F.relu(self.shortcut(x) + inner)
+
+
+class ResidualNetwork(nn.Sequential):
+    """A convolution, two residual blocks (the second at half the resolution), a linear layer."""
+
+    def __init__(self, norm: str, inputs: int, channels: tuple[int, int], classes: int) -> None:
+        first, second = channels
+        super().__init__(
+            nn.Conv2d(inputs, first, 3, padding=1, bias=False),
+            norm_layer(norm, first),
+            nn.ReLU(),
+            ResidualBlock(norm, first, first, stride=1),
+            ResidualBlock(norm, first, second, stride=2),
+            nn.AdaptiveAvgPool2d(1),
+            nn.Flatten(),
+            nn.Linear(second, classes),
+        )
+
+
 def residual() -> tuple[nn.Module, Tensor]:
-    """Return the network of `image` with GroupNorm: two residual blocks of 16 and 32 channels, 8x8 images; batch 32."""
+    """Return two residual blocks of 16 and 32 channels with GroupNorm, 8x8 images; batch 32."""
     return ResidualNetwork("group", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
 def residual_with_batch_norm() -> tuple[nn.Module, Tensor]:
-    """Return the network of `image` with BatchNorm, whose parameters are deterministic."""
+    """Return two residual blocks with BatchNorm, whose parameters are deterministic."""
     return ResidualNetwork("batch", 1, (16, 32), 10), torch.randn(32, 1, 8, 8)
 
 
 def residual_on_cifar() -> tuple[nn.Module, Tensor]:
-    """Return the network of `image` with GroupNorm for images of CIFAR-10's size, 3x32x32; batch 32."""
+    """Return two residual blocks with GroupNorm for images of 3x32x32; batch 32."""
     return ResidualNetwork("group", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
 
 
 def residual_with_batch_norm_on_cifar() -> tuple[nn.Module, Tensor]:
-    """Return the network of `image` with BatchNorm for images of CIFAR-10's size, 3x32x32; batch 32."""
+    """Return two residual blocks with BatchNorm for images of 3x32x32; batch 32."""
     return ResidualNetwork("batch", 3, (16, 32), 10), torch.randn(32, 3, 32, 32)
 
 

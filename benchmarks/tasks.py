@@ -11,12 +11,11 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from benchmarks.networks import Transformer
+from benchmarks.networks import ResidualNetwork, Transformer
 from vadam.likelihoods import Categorical, Gaussian, Likelihood
 from vadam_paper import data
 from vadam_paper.experiments.char_lm.network import LanguageModel
 from vadam_paper.experiments.char_lm.text import war_and_peace
-from vadam_paper.experiments.image.network import ResidualNetwork
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from vadam.rules.arguments import REQUIRED, Argument
 ROOT = Path(__file__).parents[1]
 OPTIM, DOCS = ROOT / "src" / "vadam" / "optim", ROOT / "docs"
 EXPORTS, API, ARCHITECTURE = OPTIM / "__init__.py", DOCS / "api.md", DOCS / "architecture.md"
-README, CHOOSING = ROOT / "README.md", DOCS / "choosing.md"
+CHOOSING = DOCS / "choosing.md"
 BASE = "VariationalOptimizer"
 
 
@@ -83,15 +83,15 @@ def front_matter(page: Path) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in fields.splitlines())
 
 
-def with_optimizers(page: str, *, linked: bool) -> str:
-    """Return a page with the table of all optimizers; ``linked`` makes each name a link to its page."""
+def with_optimizers(page: str) -> str:
+    """Return a page with the table of all optimizers; each name is a link to its page."""
     before, rest = page.split("<!-- optimizers -->\n", 1)
     block, after = rest.split("<!-- end -->\n", 1)
     rows = ""
-    for name in _in_listed_order(re.findall(r"^\| \[?`(\w+)`", block, flags=re.MULTILINE)):
+    for name in _in_listed_order(re.findall(r"^\| \[`(\w+)`", block, flags=re.MULTILINE)):
         path = algorithm_page(name)
         fields = front_matter(path)
-        shown = f"[`{name}`](algorithms/{path.name})" if linked else f"`{name}`"
+        shown = f"[`{name}`](algorithms/{path.name})"
         rows += f"| {shown} | {fields['curvature']} | {fields['memory']} | {fields['use']} |\n"
     head = "| optimizer | curvature ĥ | vectors of state | when to use |\n|---|---|---|---|\n"
     return f"{before}<!-- optimizers -->\n{head}{rows}<!-- end -->\n{after}"
@@ -159,8 +159,7 @@ def files() -> dict[Path, str]:
         EXPORTS: exports(),
         API: api(API.read_text()),
         ARCHITECTURE: architecture(ARCHITECTURE.read_text()),
-        README: with_optimizers(README.read_text(), linked=False),
-        CHOOSING: with_optimizers(CHOOSING.read_text(), linked=True),
+        CHOOSING: with_optimizers(CHOOSING.read_text()),
     }
     for path in (DOCS / "algorithms").glob("*.md"):
         texts[path] = with_tables(path.read_text())

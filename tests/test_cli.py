@@ -195,6 +195,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     assert any("'unknown' cannot be read as numbers" in note for note in fitted["notes"])
     assert fitted["rmse"] < fitted["rmse_of_the_mean"]
     page = Path(fitted["report"]).read_text()
+    assert "used without tuning" in page
     for part in (
         "Which columns matter",
         "least sure of",
@@ -213,6 +214,12 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     known.loc[1, "city"] = "Paris"
     known.to_csv(tmp_path / "known.csv", index=False)
     answer("predict", model, tmp_path / "known.csv", "--out", out)
+    words = known.assign(area=known["area"].map(lambda area: str(area).replace(".", ","))).astype({"area": object})
+    words.loc[2:5, "area"] = "k.A."  # too many words for a column of numbers, but the model knows what it is
+    words.to_csv(tmp_path / "words.csv", index=False, sep=";")
+    notes = answer("predict", model, tmp_path / "words.csv", "--out", tmp_path / "w.csv")["notes"]
+    assert "area: 'k.A.' cannot be read as numbers and count as missing" in notes
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "w.csv").iloc[6:], pd.read_csv(out).iloc[6:])
     assert table["std"][1] > 1.5 * pd.read_csv(out)["std"][1]  # less sure of a city that it has never seen
 
 
@@ -235,6 +242,9 @@ def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path
         ("a;y\n1,5;1.234\n2,5;12\n3,5;12.000\n", [1234.0, 12.0, 12_000.0]),
         ('a,y\n1,"1.234,50"\n2,"12,00"\n3,\n', [1234.5, 12.0, np.nan]),
         ("a;y\n1;0,25\n2;-1,5\n3;2\n", [0.25, -1.5, 2.0]),
+        ("a;y\n" + "1;0,25\n" * 40, [0.25] * 40),
+        ("a;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
+        ("Prices\n\na;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
         ("a,y\n1,1.234\n2,12.5\n3,7\n", [1.234, 12.5, 7.0]),
     ],
 )
@@ -255,6 +265,29 @@ def test_lines_above_the_names_are_a_title(title: str, tmp_path: Path) -> None:
     assert table.columns.tolist() == ["a", "b", "y"]
     assert len(table) == 30
     assert "are a title" in table.attrs["notes"][0]
+
+
+def test_lines_are_counted_with_the_title(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(
+        "Sales\n\nx,y\n" + "".join(f"{k % 7},{k}\n" for k in range(200)) + "3,1e300\n"
+    )
+    with pytest.raises(CommandError, match="in line 204"):
+        preparation.prepare(dataframe.read(path), "y", "auto", (), 0.2, path)
+
+
+def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text("x;y\n" + "1;2,5\n" * 30 + "1;k.A.\n")
+    table = dataframe.read(path)
+    assert table.attrs["notes"] == ["y: 'k.A.' cannot be read as numbers and count as missing"]
+    assert table["y"].tolist()[:30] == [2.5] * 30
+    assert np.isnan(table["y"][30])
+
+
+def test_a_workbook_with_several_sheets_says_which_is_read(tmp_path: Path) -> None:
+    with pd.ExcelWriter(path := tmp_path / "t.xlsx") as book:
+        for name in ("prices", "notes"):
+            pd.DataFrame({"x": [1, 2], "y": [3, 4]}).to_excel(book, sheet_name=name, index=False)
+    assert dataframe.read(path).attrs["notes"] == ["The first of 2 sheets is read: 'prices'."]
 
 
 def test_a_file_without_names_says_so(tmp_path: Path) -> None:
@@ -330,6 +363,45 @@ def test_an_interrupted_fit_says_that_nothing_was_written(
     assert result.exit_code == 130
     assert "Stopped. Nothing was written." in result.output
     assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_while_the_report_is_written_keeps_the_model(
+    houses: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from vadam.report import model as page
+
+    def interrupted(*arguments: object, **options: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(page, "build", interrupted)
+    out = tmp_path / "m.safetensors"
+    result = call("fit", houses / "houses.csv", "--target", "price", "--out", out, "--budget", 0, "--members", 1)
+    assert result.exit_code == 130
+    assert "The model is in" in result.output
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors"]
+    assert answer("predict", out, houses / "houses.csv", "--out", tmp_path / "p.csv")["rows"] > 0
+
+
+def test_an_interruption_while_the_command_is_imported_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from vadam import cli
+
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "_run", interrupted)
+    with pytest.raises(SystemExit) as stopped:
+        cli.main()
+    assert stopped.value.code == 130
+    assert capsys.readouterr().err == "Stopped. Nothing was written.\n"
+
+
+@pytest.mark.parametrize("option", [("--seed", -1), ("--budget", -1), ("--members", 0)])
+def test_numbers_out_of_range_are_refused_before_the_fit(option: tuple[str, int], houses: Path, tmp_path: Path) -> None:
+    result = call("fit", houses / "houses.csv", "--target", "price", "--out", tmp_path / "m.safetensors", *option)
+    assert result.exit_code == 2
+    assert option[0] in result.output
 
 
 def test_the_command_and_the_estimator_have_the_same_defaults() -> None:

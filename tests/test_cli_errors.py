@@ -143,6 +143,8 @@ def test_tables_that_a_model_cannot_take_are_refused(model: Path, table: Path) -
     out = ("--out", table.parent / "p.csv")
     table.write_text("x,y\nword,1\n")
     assert "cannot be predicted" in refused("predict", model, table, *out)
+    table.write_text("x,y\n")
+    assert "has no rows: there is nothing to predict" in refused("predict", model, table, *out)
     table.write_bytes(b"\xff\xfe\x00")
     assert "cannot be read as a table" in refused("predict", model, table, *out)
     (damaged := table.with_suffix(".parquet")).write_bytes(b"PAR1" + bytes(40) + b"PAR1")

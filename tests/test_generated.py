@@ -31,7 +31,5 @@ def test_a_new_optimizer_gets_a_row_in_the_tables() -> None:
     rows = [line for line in path.read_text().splitlines(keepends=True) if line.startswith("| [`")]
     without = path.read_text().replace(rows[1], "")
     assert without != path.read_text()
-    completed = [
-        line for line in with_optimizers(without, linked=True).splitlines(keepends=True) if line.startswith("| [`")
-    ]
+    completed = [line for line in with_optimizers(without).splitlines(keepends=True) if line.startswith("| [`")]
     assert completed == [rows[0], *rows[2:], rows[1]]

@@ -5,6 +5,8 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +32,8 @@ OPTIONAL = (
     "transformers",
     "gymnasium",
 )
+DISTRIBUTIONS = {"sklearn": "scikit-learn", "stable_baselines3": "stable-baselines3", "distributed": "dask"}
+"""Names of distributions that differ from the module's."""
 
 
 def loaded(program: str) -> set[str]:
@@ -97,3 +101,26 @@ def test_the_oldest_torch_that_is_claimed_is_the_one_that_is_tested(project: str
     assert claimed is not None
     assert tested is not None
     assert tested[1] == f"{claimed[1]}.0"
+
+
+def guarded_imports() -> Iterator[tuple[str, str, list[str]]]:
+    """Yield file, module and extras for every import whose failure is explained by ``pip install "vadam[EXTRA]"``."""
+    for path in [*(ROOT / "src").rglob("*.py"), *(ROOT / "paper" / "src").rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Try) and (
+                found := re.search(r'"vadam\[([\w,]+)\]"', "".join(map(ast.unparse, node.handlers)))
+            ):
+                for inner in node.body:
+                    if isinstance(inner, ast.Import | ast.ImportFrom):
+                        names = [inner.module] if isinstance(inner, ast.ImportFrom) else [a.name for a in inner.names]
+                        for name in names:
+                            yield path.name, str(name).partition(".")[0], found[1].split(",")
+
+
+def test_a_missing_package_is_in_the_extra_that_its_message_names() -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    found = list(guarded_imports())
+    assert len(found) > 10
+    for file, module, extras in found:
+        packages = [re.split(r"[\[<>=]", line)[0] for extra in extras for line in declared[extra]]
+        assert DISTRIBUTIONS.get(module, module) in packages, f"{file} imports {module}, which is not in {extras}"

@@ -1,21 +1,19 @@
-"""The numbers of the README's evidence are those of the recorded results."""
+"""The numbers of the README and the evidence page are those of the recorded results."""
 
 import re
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 
+from recorded_pages import RESULTS, ROOT
 from vadam_paper.experiments import find
 from vadam_paper.experiments.results import read_results
-
-ROOT = Path(__file__).parents[2]
 
 
 def recorded(name: str, containing: str = "") -> dict[str, dict[str, str]]:
     """Return the first table of an experiment with this text in its caption, as rows by their first cell."""
     experiment = find(name)
-    tables = experiment.tables(read_results(ROOT / "paper" / "results", experiment))
+    tables = experiment.tables(read_results(RESULTS, experiment))
     table = next(table for table in tables if containing in table.caption)
     return {row[0]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
 
@@ -29,16 +27,54 @@ Evidence = Callable[[str], str]
 
 @pytest.fixture(scope="module")
 def evidence() -> Evidence:
-    """Return a function that finds the one row of the README's table with some words in its question."""
-    text = (ROOT / "README.md").read_text()
-    section = text.partition("## When it helps")[2].partition("## What it costs")[0]
-    rows = [line for line in section.splitlines() if line.startswith("| ")][1:]
+    """Return a function that finds the one row of the evidence page with some words in its question."""
+    rows = table_rows((ROOT / "docs" / "evidence.md").read_text())
 
     def find_row(words: str) -> str:
         (row,) = [row for row in rows if words in row.split(" | ")[0]]
         return row
 
     return find_row
+
+
+def table_rows(text: str) -> list[str]:
+    return [line for line in text.splitlines() if line.startswith("| ") and not line.startswith("| question")]
+
+
+def test_the_readme_shows_rows_of_the_evidence_page() -> None:
+    section = (ROOT / "README.md").read_text().partition("## When it helps")[2].partition("## What it costs")[0]
+    shown = table_rows(section)
+    assert len(shown) >= 4
+    assert set(shown) <= set(table_rows((ROOT / "docs" / "evidence.md").read_text()))
+
+
+def test_commands_of_the_evidence_name_experiments() -> None:
+    named = re.findall(r"`vadam reproduce ([\w-]+)", (ROOT / "docs" / "evidence.md").read_text())
+    assert len(named) > 4
+    for name in named:
+        assert find(name).name == name
+
+
+def test_tables(evidence: Evidence) -> None:
+    """The page on tables has the record of the benchmark."""
+    rows = {
+        cells[1].strip("* "): cells
+        for line in table_rows((ROOT / "docs" / "tables.md").read_text())
+        if len(cells := [cell.strip() for cell in line.split("|")]) == 7
+    }
+    hold = {name: cells[4].split()[0] for name, cells in rows.items()}
+    others = ("MC-Dropout", "deep ensemble", "NGBoost", "CatBoost with uncertainty")
+    ours = int(hold["VadamRegressor"])
+    shown = [f"{hold[name]} {name.removesuffix(' with uncertainty')}" for name in others]
+    assert ours == max(int(hold[name]) for name in others) == int(hold["MC-Dropout"])  # the two in bold
+    assert f"**{ours}** `VadamRegressor` | **{ours}** MC-Dropout, {', '.join(shown[1:])} |" in evidence(
+        "90 % intervals"
+    )
+    ranks = {name: cells[2] for name, cells in rows.items()}
+    compared = (
+        f"**{ranks['deep ensemble']}** deep ensemble; {ranks['MC-Dropout']} MC-Dropout, {ranks['NGBoost']} NGBoost"
+    )
+    assert f"| {ranks['VadamRegressor']} `VadamRegressor` | {compared} |" in evidence("mean rank by NLL")
 
 
 def test_distance_to_the_exact_posterior(evidence: Evidence) -> None:
@@ -67,19 +103,6 @@ def test_intent(evidence: Evidence) -> None:
         assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence("NLL, ECE")
     assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence("NLL, ECE")
     assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("NLL, ECE")
-
-
-def test_image(evidence: Evidence) -> None:
-    rows = recorded("image")
-    shown = {
-        "GroupNorm, Vadam": "{:.1f} %, −{:.3f} Vadam",
-        "GroupNorm, Deep ensemble, 5 × the budget": "**{:.1f} %**, **−{:.3f}** ensemble",
-    }
-    for name, text in shown.items():
-        row = rows[name]
-        assert text.format(number(row["Accuracy, %"]), abs(number(row["Log-likelihood"]))) in evidence(
-            "Small image classifier"
-        )
 
 
 def test_correlations(evidence: Evidence) -> None:

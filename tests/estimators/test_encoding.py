@@ -57,6 +57,22 @@ def test_every_kind_of_column():
     assert "sine of day of day" not in by_name  # no time of day
 
 
+@pytest.mark.parametrize("rows", [slice(None), slice(3, None, 2), np.random.default_rng(0).permutation(N)])
+@pytest.mark.parametrize(("start", "is_id"), [(0, True), (1, True), (1950, False)])
+def test_a_first_column_that_counts_rows_is_an_id_also_in_a_part_of_them(rows, start: int, is_id: bool):
+    table = pd.DataFrame({"n": np.arange(N) + start, "x": np.random.default_rng(0).normal(size=N)})
+    assert ("n" in TableEncoder().fit(table.iloc[rows]).left_out) == is_id
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"), [("Kundennr", True), ("Rechnungsnummer", True), ("lfd", True), ("inner", False)]
+)
+def test_whole_numbers_under_the_name_of_an_id_are_left_out(name: str, is_id: bool):
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"x": random.normal(size=N), name: random.permutation(N) + 500})
+    assert (name in TableEncoder().fit(table).left_out) == is_id
+
+
 def test_the_encoder_is_json():
     encoder = TableEncoder().fit(frame())
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))

@@ -45,6 +45,15 @@ def test_frames_of_mixed_columns_need_no_preparation(tmp_path):
     assert loaded.encoder_ == model.encoder_
 
 
+def test_tables_with_too_few_rows_are_refused():
+    X, y = houses()
+    with pytest.raises(ValueError, match="X has 1 rows: give at least 2"):
+        VadamRegressor(**QUICK).fit(X[:1], y[:1])
+    model = VadamRegressor(epochs=1, **QUICK).fit(X, y)
+    with pytest.raises(ValueError, match="X has 0 rows: give at least 1"):
+        model.predict(X[:0])
+
+
 def test_tables_of_arrow_are_those_of_pandas():
     arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
     table, price = houses(60)

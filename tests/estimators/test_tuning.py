@@ -37,6 +37,15 @@ def test_tuning_calibrates():
     assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
 
 
+@pytest.mark.parametrize("members", [1, VadamRegressor().members])
+def test_a_mixture_is_calibrated_by_mixtures_of_as_many_networks(members: int, monkeypatch: pytest.MonkeyPatch):
+    """Networks per fold, as the calibration sees them; with fewer than the model has, intervals hold too many rows."""
+    seen = []
+    monkeypatch.setattr(VadamRegressor, "_calibrate", lambda model, problem, parts: seen.extend(parts))
+    model = VadamRegressor(members=members, budget=1, epochs=1, folds=2, random_state=0).fit(*line(40))
+    assert [len(stack) for stack, _ in seen] == [len(model.stack_)] * 2 == [members] * 2
+
+
 def test_the_noise_of_predictions_is_fitted_and_kept():
     """The predictive noise differs from the training noise and between one and five posteriors; refits and clones keep it."""
     rng = np.random.default_rng(0)

@@ -248,7 +248,8 @@ def recorded(**tests: list[float]) -> Results:
 
 
 def of_cells(cells: dict[str, dict], preset: str = "long", length: int = 80) -> Results:
-    return Results({"text": Recorded(preset, "text", {"config": {"stretches": [length]}}, cells)})
+    config = EXPERIMENT.config(preset, "text").as_dict() | {"stretches": [length]}
+    return Results({"text": Recorded(preset, "text", {"config": config, "cpu_seconds": 7200.0}, cells)})
 
 
 def verdicts(results: Results) -> dict[str, Verdict]:
@@ -279,6 +280,16 @@ def test_only_table_4s_schedule_gives_a_verdict() -> None:
     begun = of_cells({key: cell | {"epochs": 40} for key, cell in good.items()})
     assert verdicts(begun)["lm-sgd"] == Verdict.UNDECIDED
     assert "have not fallen yet" in text_of("lm-sgd", begun)
+
+
+def test_an_open_claim_says_how_far_the_long_run_is() -> None:
+    """The long run has three of its nine runs to ten epochs: too few cells to be judged, but not hidden."""
+    early = recorded(sgd=[1.2, 1.21], vadagrad=[1.205, 1.2151])["text"].cells
+    long = of_cells({f"{method}-0-10": record(1.5) for method in ("sgd", "adagrad", "adam")})["text"]
+    pressed = Results(of_cells(dict(early), "early", length=10), others=[long])
+    (plan,) = {entry.evidence.would_decide for entry in entries(EXPERIMENT, pressed) if entry.claim.id == "lm-sgd"}
+    assert "So far preset long, protocol text: 3 of 9 runs to 10 epochs, 0 of 8 runs to 20 epochs" in plan
+    assert plan.endswith("2.0 hours of processor time, 41.3 hours to go at that price.")  # 650 epochs, 30 done
 
 
 def test_comparable_is_neither_worse_nor_better() -> None:

@@ -3,7 +3,6 @@
 import re
 from copy import deepcopy
 from dataclasses import replace
-from itertools import permutations
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,7 @@ from vadam_paper.experiments.half_cheetah.film import film, limbs_of, on_its_bac
 from vadam_paper.experiments.intervals import welch, welch_freedom
 from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, Results, read_results
-from vadam_paper.experiments.rl import cells, explore_rule, records, verdicts
+from vadam_paper.experiments.rl import cells, explore_rule, records
 from vadam_paper.experiments.rl.explore import Explore
 from vadam_paper.experiments.rl.methods import table_3
 from vadam_paper.experiments.rl.trial import Trial
@@ -290,10 +289,22 @@ def test_comparable_is_neither_far_apart_nor_unknown() -> None:
     assert judged((6000, 3000), (3000, 3000)) == (maybe, maybe)
 
 
+def test_a_trial_under_way_does_not_shorten_the_others() -> None:
+    """Five trials are complete and a sixth is recorded at its first milestone: the five are judged to their end."""
+    late = [trial(5000 + 50 * k, 0, end=3_000_000) for k in range(5)]
+    early = [trial(50 * k, 0, end=3_000_000) for k in range(5)]
+    results = recorded(vadam=[*late, trial(0, 0)], adam_plain=early, adam_explore=late)
+    assert verdicts_of(results)["rl-final"] == Verdict.SUPPORTED
+    assert "3,000,000 steps; Adam-Explore" in evidence("rl-final", results)
+    assert verdicts_of(recorded(vadam=[*early, trial(9, 0)], adam_plain=late))["rl-final"] == Verdict.NOT_RUN
+    shorter = recorded(vadam=[*[trial(10 * i, 10) for i in range(5)], trial(0, 0, end=20_000)], adam_plain=early)
+    assert "Vadam 570 (5 trials)" in evidence("rl-early", shorter)
+
+
 def test_the_table_compares_trials_at_one_time_step() -> None:
     run = recorded(vadam=[*[trial(1000, 0)] * 4, trial(1000, 20, end=200_000)])
     (row,) = table.table(run).rows
-    assert row[1] == "5, 100,000"
+    assert row[1] == "1 × 200,000, 4 × 100,000"
     assert row[3] == "1400 ± 400"
 
 
@@ -338,34 +349,16 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
             assert text in note
 
 
-def test_the_page_has_the_recorded_numbers() -> None:
-    """The numbers of docs/reinforcement-learning.md are those of the rows and of the shipped runs."""
-    root = Path(__file__).parents[2]
-    page = " ".join((root.parent / "docs" / "reinforcement-learning.md").read_text(encoding="utf-8").split())
-    results = read_results(root / "results", EXPERIMENT)
+def test_the_table_has_the_recorded_numbers() -> None:
+    """Means and errors are those of the rows, by scipy; SGD-Explore's σ does not move, as docs/reinforcement-learning.md says."""
+    results = read_results(Path(__file__).parents[2] / "results", EXPERIMENT)
     if "authors" not in results:
         pytest.skip("half-cheetah is not recorded here")
     found = {method: records.trials(results["authors"], method) for method in records.NAMES}
-    speeds = {method: [records.speed(t, table.UNTIL) for t in some] for method, some in found.items()}
+    rows = {row[0]: row for row in table.table(results).rows}
     for method, name in records.NAMES.items():
-        assert f"{name} {np.mean(speeds[method]):.0f} ± {stats.sem(speeds[method]):.0f}" in page
-    gaps = {pair: welch(*(speeds[method] for method in pair)) for pair in permutations(speeds, 2)}
-    clear = {pair: gap for pair, gap in gaps.items() if gap.low > 0}
-    assert set(clear) == {("adam-explore", "adam-plain")}
-    for (first, second), gap in clear.items():
-        assert (
-            f"{records.NAMES[first]} − {records.NAMES[second]}, {verdicts.format_gap(gap).removesuffix(', above zero')}"
-            in page
-        )
-    assert verdicts.format_gap(gaps["vadam", "adam-explore"]).removesuffix(", undecided") in page
-    for text in re.findall(r"−?\d+ \[[^]]*\]", table.notes(Results())[0]):
-        assert text in page
-    fallen = [method for method, some in found.items() for t in some if on_its_back(t["film"]["frames"])]
-    assert f"{len(fallen)} of {sum(map(len, found.values()))} cheetahs" in page
-    assert [fallen.count(m) for m in ("adam-plain", "sgd-plain", "sgd-explore", "vadam")] == [3, 3, 2, 1]
-    assert all(min(t["sigma_min"]) > 0.0093 and f"{t['sigma'][-1]:.4f}" == "0.0100" for t in found["vadam"])
-    assert f"{np.mean([t['sigma'][-1] for t in found['vadagrad']]):.4f}" == "0.0099"
-    assert f"{min(t['sigma_min'][-1] for t in found['vadagrad']):.4f}" == "0.0006"
+        speeds = [records.speed(t, table.UNTIL) for t in found[method]]
+        assert rows[name][2] == f"{np.mean(speeds):.0f} ± {stats.sem(speeds):.0f}"
     assert {s for t in found["sgd-explore"] for name in ("sigma_min", "sigma_max") for s in t[name]} == {0.01}
 
 

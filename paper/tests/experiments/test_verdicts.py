@@ -13,7 +13,17 @@ from vadam_paper.experiments.intervals import (
     ratio,
     share,
 )
-from vadam_paper.experiments.verdicts import Verdict, above, below, differs, every, exactly, trials_needed, within
+from vadam_paper.experiments.verdicts import (
+    Verdict,
+    above,
+    below,
+    differs,
+    every,
+    exactly,
+    more_seeds,
+    trials_needed,
+    within,
+)
 
 YES, NO, MAYBE, NONE = Verdict.SUPPORTED, Verdict.CONTRADICTED, Verdict.UNDECIDED, Verdict.NOT_RUN
 
@@ -45,6 +55,7 @@ def test_one_failure_contradicts_a_conjunction_and_one_open_question_leaves_it_o
     assert every(YES, MAYBE) == MAYBE
     assert every(MAYBE, NO, YES) == NO
     assert every(YES, NONE) == NONE
+    assert every() == NONE
     assert (exactly(True), exactly(False)) == (YES, NO)
 
 
@@ -106,3 +117,19 @@ def test_trials_needed_grow_as_the_difference_shrinks() -> None:
     assert trials_needed(around(0.0), 5) is None
     assert trials_needed(around(0.001), 5) is None
     assert trials_needed(Interval(1.0, float("-inf"), float("inf")), 5) is None
+
+
+def test_the_spread_of_one_difference_replaces_the_width_of_the_interval() -> None:
+    """The width of an interval with 100 and 5 trials says little of a difference of one and one."""
+    spread = float(np.sqrt(5) / stats.t.ppf(0.975, 4))
+    assert trials_needed(around(0.9), 5, spread=spread) == trials_needed(around(0.9), 5) == 9
+    assert trials_needed(around(0.9), 5, spread=2 * spread) == trials_needed(around(0.9, half=2.0), 5) == 28
+
+
+def test_more_seeds_decide_the_most_open_difference() -> None:
+    decided, hard = around(2.0), around(0.3)
+    assert more_seeds([decided], 5) == ""
+    assert more_seeds([decided, around(0.9), hard], 5) == "59 seeds decide it with a probability of 80 %, 54 more."
+    assert "54 more (at most 1.5 processor hours)" in more_seeds([hard], 5, seconds_a_seed=100)
+    assert more_seeds([around(7.3)], 5, margin=7) == more_seeds([hard], 5)
+    assert more_seeds([hard, around(0.0)], 5).startswith("No number of seeds up to 1,000")

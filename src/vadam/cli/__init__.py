@@ -4,7 +4,15 @@ import sys
 
 
 def main() -> None:
-    """Run the command; explain how to install typer and rich if they are missing."""
+    """Run the command; explain how to install typer and rich if they are missing, and exit with code 130 on Ctrl-C."""
+    try:
+        _run()
+    except KeyboardInterrupt:  # before a command has begun, which explains itself what it keeps
+        sys.stderr.write("Stopped. Nothing was written.\n")
+        sys.exit(130)
+
+
+def _run() -> None:
     if sys.argv[1:] == ["--version"]:
         from vadam import __version__
 

@@ -40,7 +40,7 @@ def read(path: Path) -> "pd.DataFrame":
         if suffix in TEXT_SUFFIXES:
             table = _read_text(path)
         elif suffix in (".xlsx", ".xls"):
-            table = pd.read_excel(path)
+            table = _read_sheet(path)
         else:
             table = pd.read_parquet(path)
     except ImportError as error:
@@ -85,10 +85,13 @@ def _read_text(path: Path) -> "pd.DataFrame":
     table = pd.read_csv(io.BytesIO(content), **options)
     if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
         table = pd.read_csv(io.BytesIO(content), **options, decimal=",")
-    for name in table:
-        if not pd.api.types.is_numeric_dtype(table[name]):
-            table[name] = _european_numbers(table[name], surely=separator != ",")
     notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
+    for name in table:
+        if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=separator != ","):
+            numbers = european_numbers(table[name])
+            notes += unread(str(name), table[name], numbers)
+            table[name] = numbers
+    table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
         for name in dict.fromkeys(names)
@@ -105,16 +108,19 @@ def _first_lines(text: str) -> list[str]:
 
 
 def _separator(lines: list[str], suffix: str) -> str:
-    """Return the separator that splits the lines into the same, largest number of cells."""
+    """Return the separator that splits the lines, from the earliest one on, into the same, largest number of cells.
+
+    Decimal commas split the numbers too, but not the names of the columns above them.
+    """
     if suffix == ".tsv":
         return "\t"
-    best, most = ",", 1
+    found: dict[tuple[int, int, int], str] = {}
     for separator in SEPARATORS:
         counts = [len(row) for row in csv.reader(lines, delimiter=separator) if row]
         usual = max(counts, key=counts.count, default=0)
-        if usual > most and counts.count(usual) >= 0.9 * len(counts):
-            best, most = separator, usual
-    return best
+        if usual > 1 and counts.count(usual) >= 0.9 * len(counts):
+            found.setdefault((-counts.index(usual), usual, counts.count(usual)), separator)
+    return found[max(found)] if found else ","
 
 
 def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
@@ -137,20 +143,51 @@ def _has_decimal_comma(column: "pd.Series") -> bool:
     return bool(known) and sum(bool(DECIMAL_COMMA.match(value)) for value in known) > 0.5 * len(known)
 
 
-def _european_numbers(column: "pd.Series", surely: bool) -> "pd.Series":
-    """Return the numbers of a column with texts such as "1.234,56 €", or the column as it is.
+def _is_european(column: "pd.Series", surely: bool) -> bool:
+    """Return True if nearly all texts of a column are numbers such as "1.234,56 €".
 
     Unless ``surely``, at least one text must have both a dot and a comma: "1,234" alone may be a thousand.
     """
-    import pandas as pd
-
-    texts = column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
+    texts = _bare(column)
     matching = texts.map(lambda text: bool(EUROPEAN_NUMBER.match(text)))
     mixed = any("." in text and "," in text for text in texts[matching])
-    if not len(texts) or matching.mean() < MOST or not (mixed or (surely and texts.str.contains(r"[.,]").any())):
-        return column
-    plain = texts[matching].str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
-    return pd.to_numeric(plain).reindex(column.index)
+    return bool(
+        len(texts) and matching.mean() >= MOST and (mixed or (surely and texts.str.contains(r"[.,]", regex=True).any()))
+    )
+
+
+def european_numbers(column: "pd.Series") -> "pd.Series":
+    """Return the numbers of a column with texts such as "1.234,56 €", NaN for all other texts."""
+    import pandas as pd
+
+    texts = _bare(column)
+    matching = texts[texts.map(lambda text: bool(EUROPEAN_NUMBER.match(text)))]
+    plain = matching.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
+    return pd.to_numeric(plain).astype(float).reindex(column.index)
+
+
+def unread(name: str, column: "pd.Series", numbers: "pd.Series") -> list[str]:
+    """Return a note on the texts of a column that are not numbers."""
+    odd = sorted({str(text) for text in column[column.notna() & numbers.isna()]})
+    shown = ", ".join(map(repr, odd[:3])) + (", …" if len(odd) > 3 else "")
+    return [f"{name}: {shown} cannot be read as numbers and count as missing"] if odd else []
+
+
+def _bare(column: "pd.Series") -> "pd.Series":
+    """Return the known texts of a column without the signs that people write beside numbers."""
+    return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
+
+
+def _read_sheet(path: Path) -> "pd.DataFrame":
+    """Read the first sheet of a workbook, and say so if there are several."""
+    import pandas as pd
+
+    with pd.ExcelFile(path) as book:
+        first, *others = book.sheet_names
+        table = pd.read_excel(book, sheet_name=first)
+    if others:
+        table.attrs["notes"] = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."]
+    return table
 
 
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":

@@ -64,6 +64,7 @@ def fit(
         left_out=dict(encoder.left_out),
         baselines=baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test]),
         settings=chosen_settings(judged),
+        tuned=judged.search_ is not None,
         importance=importance,
         uncertain=uncertain,
         seconds=time.monotonic() - started,

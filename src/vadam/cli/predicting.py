@@ -32,6 +32,8 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
     table = dataframe.read(path)
+    if not len(table):
+        raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
     used = {column.name for column in model.encoder_.columns}
     try:
@@ -60,23 +62,24 @@ def load(path: Path) -> Any:
 
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
-    from vadam.estimators.encoding import _floats
-
-    problems, notes = [], []
+    problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
     for column in columns:
         if column.name not in table:
             problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
             continue
-        values = table[column.name]
         if column.kind == "number":
-            known, unread = int(values.notna().sum()), ~np.isfinite(_floats(values))
-            if known and unread.all():
+            values, numbers = table[column.name], _numbers(table[column.name])
+            missing = int(numbers.isna().sum())
+            if values.notna().any() and missing == len(values):
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
-            elif unread.any() and not column.missing:
+                continue
+            notes += dataframe.unread(column.name, values, numbers)
+            if missing and not column.missing:
                 notes.append(
-                    f"{column.name} is missing in {int(unread.sum())} rows, and never was in training: their intervals are wider."
+                    f"{column.name} is missing in {missing} rows, and never was in training: their intervals are wider."
                 )
+            table = table.assign(**{column.name: numbers})
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
@@ -84,6 +87,19 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
         rows = int(table[name].astype(str).str.strip().isin(values).sum())
         notes.append(f"{name}: {shown} was never seen in training ({rows} rows): their intervals are wider.")
     return table.reindex(columns=list(model.feature_names_in_)), notes
+
+
+def _numbers(values: "pd.Series") -> "pd.Series":
+    """Return a column that the model knows as numbers: in the notation, 1,234.5 or 1.234,5, that reads more of its texts."""
+    import pandas as pd
+
+    from vadam.estimators.encoding import _floats
+
+    plain = pd.Series(_floats(values), index=values.index)
+    if pd.api.types.is_numeric_dtype(values):
+        return plain
+    european = dataframe.european_numbers(values)
+    return european if european.notna().sum() > plain.notna().sum() else plain
 
 
 def _predictions(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":

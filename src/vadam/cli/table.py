@@ -29,16 +29,19 @@ def fit(
     task: Annotated[str, typer.Option(help="regression, classification, or auto (decided by the target).")] = "auto",
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out. Can be repeated.")] = None,
     optimizer: Annotated[str, typer.Option(help="vadam, vogn, vprop, bbvi, ivon, ...")] = "vadam",
-    budget: Annotated[int, typer.Option(help="Number of prior and noise settings to try; 0 to skip tuning.")] = 16,
-    members: Annotated[int, typer.Option(help="Number of posteriors in the mixture.")] = 5,
+    budget: Annotated[
+        int, typer.Option(min=0, help="Number of prior and noise settings to try; 0 to skip tuning.")
+    ] = 16,
+    members: Annotated[int, typer.Option(min=1, help="Number of posteriors in the mixture.")] = 5,
     holdout: Annotated[float, typer.Option(help="Fraction of the rows held out to evaluate the model.")] = 0.2,
-    seed: Annotated[int, typer.Option(help="Seed of the split and the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the split and the training.")] = 0,
     as_json: Json = False,
 ) -> None:
     """Fit a Bayesian network to a table, tune prior and noise, and evaluate it on held-out rows.
 
-    Missing numbers are filled in, dates and categories become numbers, ids and free text are left out; the report says what was
-    done. Then run: vadam predict model.safetensors new.csv
+    Missing numbers are filled in, dates and categories become numbers, ids and free text are left out: see the report.
+
+    Then run: vadam predict model.safetensors new.csv
     """
     with exit_on_error(as_json, kept=NOTHING_WRITTEN):
         from vadam.cli import fitting, output_paths
@@ -51,6 +54,7 @@ def fit(
         with bar(f"fitting {table.name}") as move:
             fitted = fitting.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
         fitted.model.save(out)
+    with exit_on_error(as_json, kept=f"The model is in {out}, the report was not written."):
         from vadam.report import model as page
 
         command = f"vadam predict {shlex.quote(str(out))} {shlex.quote(table.name)}"

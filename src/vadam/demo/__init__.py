@@ -11,6 +11,7 @@ figures.py, page.py, text.py, console.py   the output
 live/           a second page: drag the settings and see the optimizers move, in the browser
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,9 +33,7 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
 
     torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())
-    page.check()
-    tabular.check()
-    digits.images()
+    _check(page.check, tabular.check, digits.images)
     try:
         with console.progress() as move:
             run(results, move)
@@ -43,3 +42,15 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
         if results.anything:
             console.echo(f"The page: {page.write(results, Path(out)).resolve().as_uri()}")
     return results
+
+
+def _check(*needs: Callable[[], object]) -> None:
+    """Raise one ImportError that names all missing packages, before the training."""
+    missing = []
+    for need in needs:
+        try:
+            need()
+        except ImportError as error:
+            missing.append(str(error))
+    if missing:
+        raise ImportError(" ".join(missing))

@@ -30,7 +30,7 @@ def write(results: Results, out: Path) -> Path:
     """Write the page, its figures and the live page; return the path of the page."""
     sections = {
         "diff": ("Five lines", f"{text.DIFF_BEFORE}{_code(text.DIFF)}{text.DIFF_AFTER}"),
-        "digits": ("What you get for your trouble", _digits(results, out)),
+        "digits": ("What you get", _digits(results, out)),
         "gap": ("Uncertain where there are no data", _gap(results, out)),
         "posterior": ("The posterior beside the true one", _posterior(results, out)),
         **{name: (title, _tabular(results, name, out)) for name, title in text.TABULAR.items()},

@@ -36,7 +36,7 @@ DIFF_AFTER = (
 DIGITS = (
     f"<p>One network by AdamW and one by Vadam, on {digits.TRAINING_IMAGES} handwritten digits: the same start, minibatches, rate and "
     "number of steps. Vadam’s other settings are those of <code>vadam.from_adam</code>, not tuned here. How sure are the predictions "
-    f"for the {1797 - digits.TRAINING_IMAGES:,} other digits, and for inputs that are none?</p>"
+    f"for the {1797 - digits.TRAINING_IMAGES:,} other digits, and for images that are no digits?</p>"
 )
 
 DIGIT_SCORES = {
@@ -45,9 +45,9 @@ DIGIT_SCORES = {
     "calibration error, %": (lambda doubt: 100 * doubt.ece, 2, False),
     "answered at 1 % error, %": (lambda doubt: 100 * doubt.answered, 1, True),
     "error at 80 % answered, %": (lambda doubt: 100 * doubt.error_at_coverage, 2, False),
-    "AUROC, inverted": (lambda doubt: doubt.auroc["inverted"], 3, True),
-    "AUROC, on their side": (lambda doubt: doubt.auroc["on their side"], 3, True),
-    "AUROC, noise": (lambda doubt: doubt.auroc["noise"], 3, True),
+    "AUROC (inverted)": (lambda doubt: doubt.auroc["inverted"], 3, True),
+    "AUROC (on their side)": (lambda doubt: doubt.auroc["on their side"], 3, True),
+    "AUROC (noise)": (lambda doubt: doubt.auroc["noise"], 3, True),
     "seconds of training": (lambda doubt: doubt.seconds, 1, False),
 }
 """Scores of the digits: how to read each, its digits, and True if higher is better."""

@@ -9,7 +9,7 @@ low, high = model.predict_quantiles(X_new, (0.05, 0.95)).T
 try:
     import sklearn as _sklearn  # noqa: F401
 except ImportError as error:
-    raise ImportError('the estimators need scikit-learn: pip install "vadam[sklearn,tune]"') from error
+    raise ImportError('the estimators need scikit-learn: pip install "vadam[sklearn]"') from error
 
 from vadam.estimators.classifier import VadamClassifier
 from vadam.estimators.regressor import VadamRegressor

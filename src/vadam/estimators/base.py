@@ -37,8 +37,11 @@ PRIOR_PRECISIONS = (0.03, 30.0)
 NOISE_PRECISIONS = (2.0, 2_000.0)
 TEMPERATURES = (0.01, 1.0)
 DROPOUT_RATES = (0.002, 0.5)
-HELD_OUT_MEMBERS = 3
-"""Largest number of networks per fold that predict its held-out rows, on which the model is calibrated."""
+HELD_OUT_MEMBERS = 5
+"""Largest number of networks per fold that predict its held-out rows, on which the model is calibrated.
+
+Fewer than the model has would make its intervals too wide: a mixture of more networks errs less.
+"""
 FILLS = 8
 """Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
 CLIP = 3.0
@@ -75,10 +78,12 @@ class VadamEstimator(BaseEstimator):
         """Return a DataFrame as it is, or an array of numbers; ``reset`` remembers the columns, otherwise they are compared."""
         if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow
             X = X.to_pandas()
+        rows = 2 if reset else 1
         if hasattr(X, "columns"):
             validate_data(self, X, reset=reset, skip_check_array=True)
+            if len(X) < rows:
+                raise ValueError(f"X has {len(X)} rows: give at least {rows}")
             return X
-        rows = 2 if reset else 1
         return validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
         )

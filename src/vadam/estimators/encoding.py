@@ -26,7 +26,8 @@ ENOUGH = 0.9
 """Share of a text column's values that must be readable as numbers or dates, so that it counts as such a column."""
 QUANTILES = np.linspace(0, 1, 21)
 ID_NAME = re.compile(
-    r"(^|[_\s.-])(id|ids|uuid|guid|index|key|nr|no|number|record|row|rownames|serial|unnamed: 0)$", re.IGNORECASE
+    r"(^|[_\s.-])(id|ids|uuid|guid|index|key|no|number|record|row|rownames|serial|unnamed: 0|lfd|#)$|(nr|nummer)\.?$",
+    re.IGNORECASE,
 )
 MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
@@ -34,6 +35,8 @@ DATE_TEXT = re.compile(
     rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*)?)?\s*$",
     re.IGNORECASE,
 )
+NEAR_ONE = 20
+"""Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
@@ -338,9 +341,19 @@ def _is_id(name: str, known: Any, first: bool) -> bool:
         return False
     if known.nunique() < len(known) or len(known) < 20:
         return False
-    return bool(ID_NAME.search(name)) or (
-        first and known.iloc[0] in (0, 1) and bool((known.diff().iloc[1:] == 1).all())
-    )
+    return bool(ID_NAME.search(name)) or (first and _counts_rows(known))
+
+
+def _counts_rows(known: Any) -> bool:
+    """Return True for numbers that count the rows from about 1 on, also if some of these rows are left out or shuffled.
+
+    A column that counts from far away, such as years from 1950 on, may matter.
+    """
+    import pandas as pd
+
+    places = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
+    ahead = known.to_numpy() - np.asarray(places)
+    return bool((ahead == ahead[0]).all()) and abs(float(ahead[0])) <= NEAR_ONE
 
 
 def _day_first(series: Any) -> bool:

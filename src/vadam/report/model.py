@@ -42,6 +42,8 @@ class ModelFacts:
     """The columns that the model does not use, each with the reason."""
     baselines: dict[str, float]
     settings: dict[str, str]
+    tuned: bool
+    """True if the settings were chosen by cross-validation."""
     importance: dict[str, float]
     """The fall of the log-likelihood when a column is shuffled."""
     uncertain: list[dict[str, Any]]
@@ -229,7 +231,10 @@ def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
     yield f"<section>{html.table(Table('Columns used.', ('column', 'as'), list(facts.columns.items())))}"
     yield f"{html.table(Table('Columns left out.', ('column', 'because'), list(facts.left_out.items())))}</section>"
     rows = [*facts.settings.items(), ("seconds", f"{facts.seconds:.1f}")]
-    yield f"<section>{html.table(Table('Chosen by cross-validation inside the training rows.', ('', ''), rows))}</section>"
+    caption = (
+        "Chosen by cross-validation inside the training rows." if facts.tuned else "Settings, used without tuning."
+    )
+    yield f"<section>{html.table(Table(caption, ('', ''), rows))}</section>"
     if command:
         yield f"<section><h2>Predict</h2><p><code>{html.text(command)}</code></p></section>"
 

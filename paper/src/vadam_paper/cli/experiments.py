@@ -60,10 +60,10 @@ def list_experiments(results: Out = RESULTS, as_json: Json = False) -> None:
     with exit_on_error(as_json):
         from vadam_paper.experiments import experiments
         from vadam_paper.experiments.ledger import Verdict, entries
-        from vadam_paper.experiments.results import read_results, recorded_sets
+        from vadam_paper.experiments.results import read_results
 
         rows = []
-        for experiment in (one for e in experiments() for one in (e, *recorded_sets(results, e))):
+        for experiment in experiments():
             recorded = read_results(results, experiment)
             verdicts = [entry.evidence.verdict.value for entry in entries(experiment, recorded)]
             rows.append(
@@ -104,7 +104,7 @@ def run(
         cluster = (backend, scheduler)
         one = protocol or experiment.protocols[0]
         manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume, allow_changes)
-        print_json(manifest) if as_json else _show_results(experiment.on(experiment.config(preset, one)), out)
+        print_json(manifest) if as_json else _show_results(experiment, out)
 
 
 def reproduce(
@@ -132,7 +132,7 @@ def reproduce(
             for one in [protocol] if protocol else experiment.protocols:
                 _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume, allow_changes)
             if not as_json:
-                _show_results(experiment.on(experiment.config(preset, experiment.protocols[0])), out)
+                _show_results(experiment, out)
         _report(out, report, as_json)
 
 

@@ -10,8 +10,7 @@ installed package that carries it, and last at its public address. `registry` li
 
 from vadam_paper.data import registry
 from vadam_paper.data.errors import ChecksumMismatch, DataNotAvailable, DownloadFailed, UnknownDataset
-from vadam_paper.data.image_sets import image_set
-from vadam_paper.data.images import Images, images
+from vadam_paper.data.image_sets import Images, image_set
 from vadam_paper.data.intents import Queries, intents
 from vadam_paper.data.loading import Place, available, check, get, load, locate, splits
 from vadam_paper.data.spec import Dataset
@@ -33,7 +32,6 @@ __all__ = [
     "check",
     "get",
     "image_set",
-    "images",
     "intents",
     "load",
     "locate",

@@ -8,6 +8,7 @@ uncompressed files, because copies differ in their compression.
 
 import gzip
 import hashlib
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,10 +18,18 @@ from numpy.typing import NDArray
 from vadam_paper.data import folders
 from vadam_paper.data.download import Progress, fetch
 from vadam_paper.data.errors import UNREADABLE, ChecksumMismatch, DataNotAvailable, DownloadFailed, UnknownDataset
-from vadam_paper.data.images import Images
 from vadam_paper.data.loading import Root
 
 DIMENSIONS = {"images-idx3": 3, "labels-idx1": 1}
+
+
+@dataclass(frozen=True)
+class Images:
+    """Images ``X`` float32 ``[n, channels, height, width]`` with values in [0, 1]; ``y`` int64 class numbers."""
+
+    X: NDArray[np.float32]
+    y: NDArray[np.int64]
+    class_names: tuple[str, ...]
 
 
 class ImageSet(NamedTuple):

@@ -4,7 +4,7 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -40,8 +40,8 @@ class Experiment:
     """Presets from the shortest to the longest."""
     judged_from: str = "paper"
     """The shortest preset whose results count as evidence for claims."""
-    own_data: bool = False
-    """True if it also runs on the user's own data, which its config records under another name, ``NAME-…``."""
+    milestone_unit: str = ""
+    """Unit of the milestones at which long runs are recorded, e.g. "epochs"; empty for cells without milestones."""
 
     def has(self, module: str) -> bool:
         return importlib.util.find_spec(f"{self.package}.{module}") is not None
@@ -81,18 +81,6 @@ class Experiment:
         _check_choice(f"protocol of {self.name}", protocol, self.protocols)
         config: Config = self.part("config").preset(preset, protocol)
         return config
-
-    def config_like(self, recorded: dict[str, Any]) -> "Config":
-        """Return this version's configuration for the run that a manifest describes."""
-        if not self.own_data:
-            return self.config(recorded["preset"], recorded["protocol"])
-        config: Config = self.part("config").like(recorded)
-        return config
-
-    def on(self, config: "Config") -> "Experiment":
-        """Return this experiment under the name of the data of a configuration."""
-        own = config.experiment != self.name
-        return replace(self, name=config.experiment, artefact=f"{self.artefact}, {config.experiment}") if own else self
 
     def cells(self, config: "Config") -> dict[str, float]:
         cells: dict[str, float] = self.part("run").cells(config)

@@ -66,7 +66,8 @@ def _judge(claim: Claim, results: Results, experiment: Experiment) -> Evidence:
     """
     if claim.judge is None or not experiment.runnable:
         return Evidence(Verdict.NOT_RUN, "This artefact has no recorded run yet.")
-    full = Results({protocol: run for protocol, run in results.items() if run.preset in experiment.judging_presets})
+    judged = {protocol: run for protocol, run in results.items() if run.preset in experiment.judging_presets}
+    full = Results(judged, others=results.others)
     missing = [protocol for protocol in experiment.protocols if protocol not in full]
     if missing and not (experiment.sweep and full):
         which = " and ".join(missing)

@@ -1,6 +1,6 @@
 """Read recorded results for tables, figures and claims."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +45,19 @@ def readable(experiment: Experiment) -> Iterator[None]:
 
 
 class Results(dict[str, Recorded]):
-    """The best run of each protocol, by the protocol's name: ``results["authors"]["vadam-M1"]["kl"]``."""
+    """The best run of each protocol, by the protocol's name: ``results["authors"]["vadam-M1"]["kl"]``.
+
+    ``others`` are the recorded runs of this version that are not the best ones: of other presets, or not complete.
+    """
+
+    def __init__(self, best: Mapping[str, Recorded] | None = None, *, others: Sequence[Recorded] = ()) -> None:
+        super().__init__(best or {})
+        self.others = tuple(others)
+
+    @property
+    def runs(self) -> tuple[Recorded, ...]:
+        """Return all recorded runs."""
+        return (*self.values(), *self.others)
 
 
 def read_results(root: Path, experiment: Experiment) -> Results:
@@ -55,22 +67,15 @@ def read_results(root: Path, experiment: Experiment) -> Results:
     incomplete longer run does not hide a shorter one. A run recorded by another version, with another configuration or
     other cells, is left out.
     """
-    best = Results()
+    best, others = {}, []
     for protocol in experiment.protocols if experiment.runnable else ():
-        found = [read_run(root / experiment.name / f"{preset}-{protocol}") for preset in experiment.presets]
-        current = [run for run in found if run is not None and _current(run, experiment)]
-        if current:
-            best[protocol] = max(current, key=lambda run: _rank(run, experiment))
-    return best
-
-
-def recorded_sets(root: Path, experiment: Experiment) -> tuple[Experiment, ...]:
-    """Return the experiment once for each recorded data set of the user, under its own name."""
-    if not experiment.own_data:
-        return ()
-    manifests = sorted(root.glob(f"{experiment.name}-*/*/manifest.json"))
-    found = {path.parents[1].name: read_manifest(path.parent) for path in manifests}
-    return tuple(experiment.on(experiment.config_like(manifest["config"])) for manifest in found.values() if manifest)
+        folders = [root / experiment.name / f"{preset}-{protocol}" for preset in experiment.presets]
+        found = [run for run in map(read_run, folders) if run is not None and _is_of_this_version(run, experiment)]
+        usable = [run for run in found if experiment.sweep or _is_complete(run, experiment)]
+        if usable:
+            best[protocol] = max(usable, key=lambda run: _rank(run, experiment))
+        others += [run for run in found if run is not best.get(protocol)]
+    return Results(best, others=others)
 
 
 def _rank(run: Recorded, experiment: Experiment) -> tuple[bool, int, int]:
@@ -89,8 +94,9 @@ def read_run(folder: Path) -> Recorded | None:
     )
 
 
-def _current(run: Recorded, experiment: Experiment) -> bool:
-    config = experiment.config_like(run.config)
-    if run.manifest["config_hash"] != config.fingerprint:
-        return False
-    return bool(run.cells) if experiment.sweep else set(run.cells) >= set(experiment.cells(config))
+def _is_of_this_version(run: Recorded, experiment: Experiment) -> bool:
+    return bool(run.cells) and run.manifest["config_hash"] == experiment.config(run.preset, run.protocol).fingerprint
+
+
+def _is_complete(run: Recorded, experiment: Experiment) -> bool:
+    return set(run.cells) >= set(experiment.cells(experiment.config(run.preset, run.protocol)))

@@ -7,6 +7,7 @@ not run        there is nothing to judge
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -69,30 +70,49 @@ def opposite(verdict: Verdict) -> Verdict:
 
 
 def every(*verdicts: Verdict) -> Verdict:
-    """Return the verdict on "all of these hold"; one that fails contradicts it."""
+    """Return the verdict on "all of these hold"; one that fails contradicts it, and of nothing it is "not run"."""
+    if not verdicts:
+        return Verdict.NOT_RUN
     for verdict in (Verdict.CONTRADICTED, Verdict.NOT_RUN, Verdict.UNDECIDED):
         if verdict in verdicts:
             return verdict
     return Verdict.SUPPORTED
 
 
-def trials_needed(gap: Interval, trials: int, margin: float = 0.0, freedom: float | None = None) -> int | None:
+def trials_needed(
+    gap: Interval, trials: int, margin: float = 0.0, *, freedom: float | None = None, spread: float | None = None
+) -> int | None:
     """Return how many trials would decide an open question; None above ``MOST_TRIALS``.
 
     It uses the current difference and spread: with n trials the two-sided 95 % interval excludes the margin with
     probability ``POWER`` once (t₀.₉₇₅ + t_POWER) s/√n is at most the distance from the estimate to the margin.
-    ``freedom`` is that of the interval, ``trials − 1`` unless given.
+    ``freedom`` is that of the interval, ``trials − 1`` unless given. ``spread`` is s, the standard deviation of one difference; it
+    follows from the width of the interval unless given, which is needed for two methods with unequal numbers of trials.
     """
     distance, half = abs(gap.estimate - margin), (gap.high - gap.low) / 2
     if not (trials > 1 and distance > 0 and math.isfinite(half)):
         return None
     per_trial = (trials - 1 if freedom is None else freedom) / (trials - 1)
-    spread = half * math.sqrt(trials) / student_quantile(0.975, per_trial * (trials - 1))
+    if spread is None:
+        spread = half * math.sqrt(trials) / student_quantile(0.975, per_trial * (trials - 1))
     for n in range(trials, MOST_TRIALS + 1):
         df = per_trial * (n - 1)
         if (student_quantile(0.975, df) + student_quantile(POWER, df)) * spread / math.sqrt(n) <= distance:
             return n
     return None
+
+
+def more_seeds(gaps: Sequence[Interval], seeds: int, margin: float = 0.0, *, seconds_a_seed: float = 0.0) -> str:
+    """Return in words how many seeds would decide all differences that are open, and at most what they cost; empty if none is."""
+    open_still = [gap for gap in gaps if gap.low <= margin <= gap.high]
+    needed = [trials_needed(gap, seeds, margin) for gap in open_still]
+    if not needed:
+        return ""
+    if None in needed:
+        return f"No number of seeds up to {MOST_TRIALS:,} decides a difference as small as the smallest."
+    most = max(n for n in needed if n is not None)
+    hours = f" (at most {(most - seeds) * seconds_a_seed / 3600:.1f} processor hours)" if seconds_a_seed else ""
+    return f"{most} seeds decide it with a probability of {100 * POWER:.0f} %, {most - seeds} more{hours}."
 
 
 def nearest_margin(gap: Interval, margin: float) -> float:

@@ -6,15 +6,9 @@ from vadam import atomic
 from vadam.plot import theme
 from vadam.report import html
 from vadam_paper.experiments.contract import Experiment
-from vadam_paper.experiments.results import Results, readable
+from vadam_paper.experiments.progress import progress
+from vadam_paper.experiments.results import Recorded, Results, readable
 from vadam_paper.report import markdown
-
-PROTOCOLS = {
-    "authors": "authors’ protocol",
-    "text": "text’s protocol",
-    "best": "best protocol",
-    "corrected": "corrected protocol",
-}
 
 
 def section(experiment: Experiment, results: Results, figures: Path) -> str:
@@ -38,7 +32,7 @@ def section(experiment: Experiment, results: Results, figures: Path) -> str:
         *measured,
         _details("Protocol", readme.get("Protocol", "")),
         _details("Deviations", readme.get("Deviations", "")),
-        _runs(results),
+        _runs(experiment, results),
         "</section>",
     ]
     return "\n".join(part for part in parts if part)
@@ -85,10 +79,14 @@ def _details(title: str, body: str) -> str:
     return f"<details><summary>{title}</summary>{body}</details>" if body else ""
 
 
-def _runs(results: Results) -> str:
-    runs = "; ".join(
-        f"{PROTOCOLS[protocol]}: {run.preset} preset, {run.manifest['seconds']:.0f} s on the clock "
-        f"({run.manifest['cpu_seconds']:.0f} s of processor), config {run.manifest['config_hash']}"
-        for protocol, run in results.items()
-    )
-    return f'<p class="runs">{html.text(runs)}</p>'
+def _runs(experiment: Experiment, results: Results) -> str:
+    """Return what the figures and tables were made from, and how far the runs are: these and others."""
+    shown = [f"{_progress(experiment, run)}; config {run.manifest['config_hash']}" for run in results.values()]
+    others = [_progress(experiment, run) for run in results.others]
+    more = f" Also recorded: {'. '.join(others)}." if others else ""
+    return f'<p class="runs">{html.text(". ".join(shown))}.{html.text(more)}</p>'
+
+
+def _progress(experiment: Experiment, run: Recorded) -> str:
+    found = str(progress(experiment, run))
+    return found[0].upper() + found[1:]

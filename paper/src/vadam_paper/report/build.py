@@ -9,16 +9,15 @@ from vadam.report import html
 from vadam_paper.experiments import experiments
 from vadam_paper.experiments.contract import Experiment
 from vadam_paper.experiments.ledger import Entry, Verdict, entries
-from vadam_paper.experiments.results import Results, read_results, recorded_sets
+from vadam_paper.experiments.results import Results, read_results
 from vadam_paper.report import artefact, claims
 
 
 def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None) -> Path:
     """Read ``results/<experiment>/<preset>-<protocol>``, write the page and return its path."""
     chosen = experiments() if chosen is None else chosen
-    chosen = tuple(one for experiment in chosen for one in (experiment, *recorded_sets(results, experiment)))
     recorded = {experiment.name: read_results(results, experiment) for experiment in chosen}
-    rows = _once([entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])])
+    rows = [entry for experiment in chosen for entry in entries(experiment, recorded[experiment.name])]
     of_paper = claims.of_paper(rows)
     sections = [artefact.section(experiment, recorded[experiment.name], out / "figures") for experiment in chosen]
     page = html.fill(
@@ -36,18 +35,6 @@ def build(results: Path, out: Path, chosen: tuple[Experiment, ...] | None = None
     atomic.write_text(index, page)
     atomic.write_text(out / "ledger.json", json.dumps(as_json(rows), indent=2, ensure_ascii=False) + "\n")
     return index
-
-
-def _once(rows: list[Entry]) -> list[Entry]:
-    """Merge claims on several data sets: a claim that one set decides is decided."""
-    best: dict[str, Entry] = {}
-    for entry in rows:
-        if (
-            entry.claim.id not in best
-            or best[entry.claim.id].evidence.verdict == Verdict.NOT_RUN != entry.evidence.verdict
-        ):
-            best[entry.claim.id] = entry
-    return list(best.values())
 
 
 def as_json(rows: list[Entry]) -> dict[str, object]:

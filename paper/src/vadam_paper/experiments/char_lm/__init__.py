@@ -12,4 +12,5 @@ EXPERIMENT = Experiment(
     presets=("smoke", "quick", "early", "long", "paper"),
     judged_from="early",
     sweep=True,
+    milestone_unit="epochs",
 )

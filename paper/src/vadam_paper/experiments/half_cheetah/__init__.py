@@ -11,4 +11,5 @@ EXPERIMENT = Experiment(
     presets=("smoke", "quick", "early", "paper"),
     judged_from="early",
     sweep=True,
+    milestone_unit="steps",
 )

@@ -1,6 +1,7 @@
 """The numbers of Fig. 3 right, beside those that the authors ship."""
 
 import json
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ FIRST_SIGMA = 0.01
 def table(results: Results) -> Table:
     columns = (
         "Method",
-        "Trials, steps",
+        "Trials × steps",
         "Authors’ protocol",
         "… the last",
         "Text’s protocol",
@@ -101,8 +102,9 @@ def _of_falls(run: Recorded) -> list[str]:
 
 
 def _progress(run: Recorded, method: str) -> str:
-    found = trials(run, method)
-    return f"{len(found)}, {min(trial['step'][-1] for trial in found):,}" if found else "–"
+    """Return how many trials have reached which time step, e.g. "5 × 200,000, 1 × 100,000"."""
+    ends = Counter(trial["step"][-1] for trial in trials(run, method))
+    return ", ".join(f"{ends[end]} × {end:,}" for end in sorted(ends, reverse=True)) or "–"
 
 
 def _speed(run: Recorded | None, method: str) -> str:

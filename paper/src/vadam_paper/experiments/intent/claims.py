@@ -6,7 +6,7 @@ from vadam_paper.experiments.intent.records import NAMES, SIZES, WAYS, best_vari
 from vadam_paper.experiments.intervals import Interval, student
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
 from vadam_paper.experiments.results import Results
-from vadam_paper.experiments.verdicts import above, below, every
+from vadam_paper.experiments.verdicts import above, below, every, more_seeds
 
 FEWEST_SEEDS = 3
 EQUAL = 0.005
@@ -14,7 +14,7 @@ EQUAL = 0.005
 
 
 def _against_adamw(
-    what: str, verdict: Callable[[Interval], Verdict], parts: dict[str, str]
+    what: str, verdict: Callable[[Interval, float], Verdict], parts: dict[str, str], *, margin: float = 0.0
 ) -> Callable[[Results], Evidence]:
     """Return the judge of the best variational method, by its validation loss, against AdamW, in all parts."""
 
@@ -25,11 +25,16 @@ def _against_adamw(
             method = best_variational(run, part)
             found[f"{title}, {NAMES[method]}"] = paired(run, part, method, "adamw", what)
         text = "; ".join(f"{name} {student(gaps).format(3)}" for name, gaps in found.items() if len(gaps))
-        if min(len(gaps) for gaps in found.values()) < FEWEST_SEEDS:
+        seeds = min(len(gaps) for gaps in found.values())
+        if seeds < FEWEST_SEEDS:
             so_far = f"So far, no verdict: {text}." if text else "The methods have not been run."
             return Evidence(Verdict.NOT_RUN, so_far, f"vadam run intent, {FEWEST_SEEDS} seeds.")
-        verdicts = [verdict(student(gaps)) for gaps in found.values()]
-        return Evidence(every(*verdicts), f"Minus AdamW, seed by seed, 95 %: {text}.", "More seeds.")
+        intervals = [student(gaps) for gaps in found.values()]
+        verdicts = every(*(verdict(gap, margin) for gap in intervals))
+        plan = more_seeds(intervals, seeds, margin, seconds_a_seed=run.manifest["cpu_seconds"] / run.config["seeds"])
+        return Evidence(
+            verdicts, f"Minus AdamW, seed by seed, 95 %: {text}.", plan if verdicts == Verdict.UNDECIDED else ""
+        )
 
     return judge
 
@@ -41,7 +46,7 @@ def _claims(where: str, subject: str, parts: dict[str, str]) -> tuple[Claim, ...
             f"intent-{where}accuracy",
             "Aim of intent",
             f"{subject} by the best variational optimizer: as accurate as AdamW’s, within {100 * EQUAL:g} %.",
-            _against_adamw("accuracy", lambda gap: above(gap, -EQUAL), parts),
+            _against_adamw("accuracy", above, parts, margin=-EQUAL),
         ),
         Claim(
             f"intent-{where}ece",

@@ -11,4 +11,5 @@ EXPERIMENT = Experiment(
     order=55,
     judged_from="quick",
     sweep=True,
+    milestone_unit="steps",
 )

@@ -4,11 +4,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from vadam_paper.experiments.intervals import difference, student
+from vadam_paper.experiments.intervals import Interval, difference, student
 from vadam_paper.experiments.ledger import Claim, Evidence, Verdict
 from vadam_paper.experiments.posterior.records import FRACTIONS, apart, continual, merging, pruning
 from vadam_paper.experiments.results import Recorded, Results
-from vadam_paper.experiments.verdicts import above, below, every, exactly
+from vadam_paper.experiments.verdicts import above, below, every, exactly, more_seeds
 
 FEWEST_SEEDS = 3
 EXACT = 1e-8
@@ -18,13 +18,23 @@ EQUAL = 0.002
 """Loss of accuracy that still counts as equal."""
 
 
-def _gaps(found: dict[str, np.ndarray], verdict: Callable[..., Verdict], text: str) -> Evidence:
+def _gaps(
+    run: Recorded,
+    found: dict[str, np.ndarray],
+    verdict: Callable[[Interval, float], Verdict],
+    text: str,
+    margin: float = 0.0,
+) -> Evidence:
     """Judge differences, one for each seed, under several names."""
-    if min(map(len, found.values())) < FEWEST_SEEDS:
+    seeds = min(map(len, found.values()))
+    if seeds < FEWEST_SEEDS:
         return Evidence(Verdict.NOT_RUN, "Not all seeds have been run.", f"vadam run posterior, {FEWEST_SEEDS} seeds.")
-    listed = "; ".join(f"{name} {student(gaps).format(3)}" for name, gaps in found.items())
-    verdicts = every(*(verdict(student(gaps)) for gaps in found.values()))
-    return Evidence(verdicts, f"{text}, seed by seed, 95 %: {listed}.", "More seeds.")
+    intervals = {name: student(gaps) for name, gaps in found.items()}
+    listed = "; ".join(f"{name} {gap.format(3)}" for name, gap in intervals.items())
+    verdicts = every(*(verdict(gap, margin) for gap in intervals.values()))
+    seconds = run.manifest["cpu_seconds"] / run.config["seeds"]
+    plan = more_seeds([*intervals.values()], seeds, margin, seconds_a_seed=seconds)
+    return Evidence(verdicts, f"{text}, seed by seed, 95 %: {listed}.", plan if verdicts == Verdict.UNDECIDED else "")
 
 
 def _continual(results: Results) -> Evidence:
@@ -35,7 +45,7 @@ def _continual(results: Results) -> Evidence:
     means = {method: values.mean(1) for method, values in accuracy.items()}
     found = {f"{name} minus Adam": apart(means[key], means["adam"]) for key, name in NAMES.items()}
     levels = ", ".join(f"{name} {means[key].mean():.1%}" for key, name in {"adam": "Adam", **NAMES}.items())
-    return _gaps(found, above, f"Mean accuracy over the tasks after the last one: {levels}. Differences")
+    return _gaps(run, found, above, f"Mean accuracy over the tasks after the last one: {levels}. Differences")
 
 
 NAMES = {"vadam": "Vadam", "vadam-ggn": "VadamGGN"}
@@ -70,20 +80,21 @@ def _missing(cell: str) -> Evidence:
     return Evidence(Verdict.NOT_RUN, f"The cell {cell} has not been run.", "vadam run posterior")
 
 
-def _networks(what: str, verdict: Callable[..., Verdict]) -> Callable[[Results], Evidence]:
+def _networks(what: str, margin: float = 0.0) -> Callable[[Results], Evidence]:
     def judge(results: Results) -> Evidence:
         run = results["text"]
         merged = merging(run, "merged", what)
         others = {"average of Vadam’s means": "average", "average of Adam’s weights": "adam-average"}
         found = {f"merged minus {name}": apart(merged, merging(run, key, what)) for name, key in others.items()}
-        return _gaps(found, verdict, f"{what.replace('_', '-').capitalize()} on test images")
+        return _gaps(run, found, above, f"{what.replace('_', '-').capitalize()} on test images", margin)
 
     return judge
 
 
 def _pruned(what: str) -> Callable[[Results], Evidence]:
     def judge(results: Results) -> Evidence:
-        return _gaps(_by_fraction(results["text"], what), above, f"{what.replace('_', '-')}, SNR minus magnitude")
+        run = results["text"]
+        return _gaps(run, _by_fraction(run, what), above, f"{what.replace('_', '-').capitalize()}, SNR minus magnitude")
 
     return judge
 
@@ -120,13 +131,13 @@ CLAIMS = (
         "posterior-merge-log-likelihood",
         AIM,
         "The merged mean of two networks has a higher log-likelihood on MNIST than the plain average of weights.",
-        _networks("log_likelihood", above),
+        _networks("log_likelihood"),
     ),
     Claim(
         "posterior-merge-accuracy",
         AIM,
         f"It is as accurate as the plain average, within {EQUAL:.1%}.",
-        _networks("accuracy", lambda gap: above(gap, -EQUAL)),
+        _networks("accuracy", -EQUAL),
     ),
     Claim(
         "posterior-prune-accuracy",
