@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from vadam import persist
-from vadam.cli import fitting, predicting
+from vadam.cli import fitting, main, predicting
 from vadam.cli.app import app
 from vadam.demo import plan
 from vadam.estimators import VadamRegressor
@@ -163,3 +163,47 @@ def test_other_system_errors_are_explained(table: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(predicting, "predict", denied)
     assert "Permission denied: 'secret'" in refused("predict", table, table, "--out", table.parent / "p.csv")
+
+
+@pytest.mark.usefixtures("no_work")
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "{table}", "--target", "y", "--out", "{table}"),
+        ("fit", "{table}", "--target", "y", "--out", "{tmp}/m.safetensors", "--report", "{table}"),
+        ("fit", "{table}", "--target", "y", "--out", "{tmp}/link.csv"),
+        ("predict", "{tmp}/model.csv", "{table}", "--out", "{table}"),
+        ("predict", "{tmp}/model.csv", "{table}", "--out", "{tmp}/model.csv"),
+    ],
+    ids=["model", "page", "link", "predictions", "predictions over the model"],
+)
+def test_a_file_that_is_read_is_never_replaced(arguments: tuple[str, ...], table: Path, tmp_path: Path) -> None:
+    (tmp_path / "model.csv").write_bytes(b"a model")
+    (tmp_path / "link.csv").symlink_to(table)
+    before = table.read_bytes()
+    message = refused(*[argument.format(table=table, tmp=tmp_path) for argument in arguments])
+    assert message.endswith("is read by this command and would be replaced: give another path to write to.")
+    assert table.read_bytes() == before
+    assert (tmp_path / "model.csv").read_bytes() == b"a model"
+
+
+def test_numbers_below_zero_and_a_full_disk_are_refused_in_words(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for option in ("--seed", "--budget"):
+        result = call("fit", table, "--target", "y", option, -1)
+        assert result.exit_code == 2
+        assert f"'{option}'" in result.output
+
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("vadam.cli.app.app", full)
+    monkeypatch.setattr("sys.argv", ["vadam", "fit"])
+    with pytest.raises(SystemExit, match=r"The answer cannot be written: .*No space left"):
+        main()
+
+
+def test_a_regression_on_words_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text("x,y\n" + "".join(f"{k},{('red', 'green', 'blue')[k % 3]}\n" for k in range(30)))
+    message = refused("fit", path, "--target", "y", "--task", "regression", "--out", tmp_path / "m", "--budget", 0)
+    assert "The target 'y' holds no numbers: give --task classification" in message

@@ -231,6 +231,15 @@ BAD = {
         lambda: random_full().kl_to(FullGaussian(torch.ones(2), torch.eye(2), {"w": torch.Size([2])})),
         "over other weights",
     ),
+    "integers": (lambda: MeanFieldGaussian({"w": torch.ones(2).long()}, ONE), "mean of 'w' must be floating-point"),
+    "to integers": (lambda: MeanFieldGaussian(ONE, ONE).to(torch.int32), "must be floating-point, got torch.int32"),
+    "integer precision": (
+        lambda: MeanFieldGaussian(ONE, {"w": torch.ones(2).long()}),
+        "precision of 'w' must be float",
+    ),
+    "full, integers": (lambda: random_full().to(torch.int64), "must be floating-point, got torch.int64"),
+    "rotated, integers": (lambda: RotatedGaussian.of(random_mean_field()).to(torch.int64), "must be floating-point"),
+    "mixture of mixtures": (lambda: Mixture([Mixture([random_mean_field()])]), "a Gaussian, got a Mixture"),
     "no components": (lambda: Mixture([]), "at least one component"),
     "components differ": (lambda: Mixture([MeanFieldGaussian(ONE, ONE), random_mean_field()]), "component 1"),
 }

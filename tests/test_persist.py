@@ -96,6 +96,12 @@ def test_round_trip(kind, tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["post.safetensors"]
 
 
+def test_a_config_that_could_not_be_read_again_is_refused(tmp_path):
+    with pytest.raises(TypeError, match="config must be a dict of JSON values, got a list"):
+        save(tmp_path / "post", mean_field(), config=[1])
+    assert not (tmp_path / "post").exists()
+
+
 def test_without_a_config_it_is_empty(tmp_path):
     save(tmp_path / "post", full())
     assert load(tmp_path / "post").config == {}

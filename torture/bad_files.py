@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
 import copy
 import json
 import resource
 import shutil
 import struct
+import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from safetensors.torch import save as serialized
 
 import vadam
 from specs import BY_NAME, SPECS, Problem, same, snapshot
+from torture import processes
 from torture.bad_arguments import STEP_REFUSALS, check_sound
 from torture.bad_tables import command, listed
 from torture.case import Case, Failed, Outcome
@@ -38,9 +41,13 @@ def limit_memory() -> None:
 
 @cache
 def originals() -> dict[str, bytes]:
-    """Return the content of a saved file of every kind."""
-    import tempfile
+    """Return the content of a saved file of every kind, made once for all cases."""
+    with tempfile.TemporaryDirectory(prefix="torture-originals-") as name:
+        found: dict[str, bytes] = processes.call(_saved_files, folder=Path(name))
+    return found
 
+
+def _saved_files() -> dict[str, bytes]:
     from vadam.estimators import VadamClassifier, VadamRegressor
 
     torch.manual_seed(0)
@@ -213,7 +220,7 @@ RUN = ("run", "theory", "--preset", "smoke", "--jobs", 1, "--out")
 def results(draw: st.DrawFn) -> dict[str, Any]:
     return {
         "file": draw(st.sampled_from(("manifest.json", "rows.jsonl"))),
-        "command": draw(st.sampled_from(("list", "list", "list", "run", "report"))),
+        "command": draw(st.sampled_from((*["list"] * 6, "run", "report"))),
         "bytes": draw(st.one_of(st.none(), byte_damage())),
         "json": draw(json_damage()),
         "line": draw(st.integers(0, 50)),
@@ -243,10 +250,23 @@ def check_results(example: dict[str, Any], intact: Path, folder: Path) -> str:
     return f"results {'refused' if code else 'read'}"
 
 
+@cache
+def intact_results() -> Path:
+    """Return the folder of an experiment's results, made once for all cases."""
+    folder = Path(tempfile.mkdtemp(prefix="torture-intact-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    processes.call(lambda: command(*RUN, folder / "results"), folder=folder, seconds=400)
+    return folder / "results"
+
+
 def results_part(case: Case) -> Outcome:
-    intact = case.folder / "intact"
-    command(*RUN, intact)
-    return fuzz(case, results(), lambda e: check_results(e, intact, case.folder / "work"), examples=40)
+    return fuzz(case, results(), lambda e: check_results(e, intact_results(), case.folder / "work"), examples=40)
+
+
+def warm() -> None:
+    """Make the files that cases damage."""
+    originals()
+    intact_results()
 
 
 def check_journal(example: Any, folder: Path) -> str:

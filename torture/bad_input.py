@@ -3,6 +3,13 @@
 from torture import bad_arguments, bad_files, bad_tables, bad_tensors
 from torture.case import Break, Kind, Part
 
+
+def warm() -> None:
+    """Import what the commands need, and make the files that cases damage."""
+    bad_tables.warm()
+    bad_files.warm()
+
+
 KIND = Kind(
     "bad_input",
     "Wrong input is refused in words and changes nothing; what is accepted gives sound numbers. No command ends in a traceback.",
@@ -19,7 +26,7 @@ KIND = Kind(
         "tables": Part(bad_tables.tables_part, share=2, cases_per_process=2, seconds=600),
         "commands": Part(bad_tables.calls_part, share=2, cases_per_process=2, seconds=600),
     },
-    warm=bad_tables.warm,
+    warm=warm,
     breaks=(
         Break(
             "src/vadam/persist.py",

@@ -167,7 +167,7 @@ def training(
     opt = BY_NAME[name].make(model.parameters(), backend=backend).attach(model)
     newest = checkpoint.latest(folder)
     done = checkpoint.load(newest, model, opt)["step"] if newest else 0
-    with checkpoint.explained(folder):
+    with checkpoint.explain_lost_ranks(folder):
         for step in range(done, last):
             x, y = ranks.batch(step, dist.get_rank())
             opt.zero_grad()

@@ -95,6 +95,66 @@ FOUND = (
         '`prior_precision=Decimal("0.1")` passed the check and failed as an operand',
         "test_a_number_that_torch_cannot_use_is_refused_by_name",
     ),
+    (
+        "a hostile reader",
+        "an error before the native loops drew a sample left memory without a value in the weights",
+        "test_an_error_before_the_weights_are_drawn_leaves_the_mean",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` and `vadam predict` replaced the table or the model that they read, if told to write there",
+        "test_a_file_that_is_read_is_never_replaced",
+    ),
+    (
+        "a hostile reader",
+        "EVON lost the mean where `torch.func` transformed a forward pass of the attached model; native loops failed",
+        "test_a_forward_pass_inside_a_transform_samples_plain_weights",
+    ),
+    (
+        "a hostile reader",
+        "two optimizers over the same weights could take each other's sample for the mean",
+        "test_a_second_optimizer_is_refused_while_the_first_holds_a_sample",
+    ),
+    (
+        "a hostile reader",
+        "a model that was copied, pickled or saved whole between forward and `step()` held the sample",
+        "test_a_model_that_is_copied_in_a_sample_is_copied_at_its_mean",
+    ),
+    (
+        "a hostile reader",
+        "a schedule that wrote NaN or a negative number into a parameter group made the weights NaN",
+        "test_a_wrong_value_written_into_a_group_is_refused_by_name",
+    ),
+    (
+        "a hostile reader",
+        "a checkpoint with negative or NaN averages was loaded, and the next step wrote NaN",
+        "test_a_checkpoint_with_an_unsound_precision_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "a posterior of integers was accepted, and its draws were rounded",
+        "test_wrong_use_is_explained",
+    ),
+    (
+        "a hostile reader",
+        "`vadam.save` wrote a config that is no dict, and `vadam.load` could not read the file",
+        "test_a_config_that_could_not_be_read_again_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit --seed -1`, and standard output on a full disk, ended in a traceback",
+        "test_numbers_below_zero_and_a_full_disk_are_refused_in_words",
+    ),
+    (
+        "bad input",
+        "`vadam fit --task regression` on a target of words ended in a traceback",
+        "test_a_regression_on_words_is_refused",
+    ),
+    (
+        "bad input",
+        "a model whose header had other quantiles or text in its scaling was loaded and failed at the first prediction",
+        "test_other_values_are_refused",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

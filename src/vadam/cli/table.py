@@ -50,6 +50,8 @@ def fit(
         where = report or out.with_suffix(".html")
         output_paths.check_file(where)
         output_paths.check_distinct(out, where)
+        output_paths.check_keeps(out, table)
+        output_paths.check_keeps(where, table)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
         with bar(f"fitting {table.name}") as move:
             fitted = fitting.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
@@ -94,6 +96,7 @@ def predict(
         from vadam.cli import dataframe, output_paths, predicting
 
         output_paths.check_file(out)
+        output_paths.check_keeps(out, model, table)
         write = dataframe.writer(out)
         found = predicting.predict(model, table, level)
         write(found.table)

@@ -91,6 +91,16 @@ _KINDS_OF_FIELDS: dict[str, Callable[[Any], Any]] = {
 """Functions that read the fields of a saved column; they raise for other values."""
 
 
+def _check_column(column: Column) -> None:
+    """Raise ValueError if the numbers of a saved column cannot be those of a fitted one."""
+    is_category = column.kind == "category"
+    numbers, expected = (column.shares, len(column.categories)) if is_category else (column.quantiles, len(QUANTILES))
+    sound = bool(np.isfinite([column.fill, *numbers]).all()) and (not is_category or (min(numbers, default=0) > 0))
+    if len(numbers) != expected or not sound:
+        field = "shares" if is_category else "quantiles"
+        raise ValueError(f"the {field} of column {column.name!r} must be {expected} finite numbers, got {numbers!r}")
+
+
 @dataclass(frozen=True)
 class Encoded:
     """The encoded numbers of a table, and the rows with a value that the encoder has never seen."""
@@ -162,6 +172,8 @@ class TableEncoder:
         columns = [Column(**{k: _KINDS_OF_FIELDS[k](v) for k, v in column.items()}) for column in saved["columns"]]
         if unknown := [column.kind for column in columns if column.kind not in _ENCODERS]:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
+        for column in columns:
+            _check_column(column)
         return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
 
     def _learn(self, name: str, series: Any, first: bool) -> None:

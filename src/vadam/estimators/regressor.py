@@ -182,8 +182,10 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
 
     def _restore_state(self, found: dict[str, Any]) -> None:
         super()._restore_state(found)
-        scale, dof = found["noise"]["scale"], found["noise"]["dof"]
-        self.predictive_noise_ = PredictiveNoise(float(scale), math.inf if dof is None else float(dof))
+        scale, dof = float(found["noise"]["scale"]), found["noise"]["dof"]
+        if not 0 < scale < math.inf:
+            raise ValueError(f"the scale of the noise must be in (0, inf), got {scale!r}")
+        self.predictive_noise_ = PredictiveNoise(scale, math.inf if dof is None else float(dof))
         self.transform_ = None if found["transform"] is None else Transform.from_dict(found["transform"])
         self.held_out_pits_ = np.array(found["pits"], float).reshape(-1, int(found["targets"]))
         self.noise_ = "input" if found["likelihood"] == "input-noise" else "constant"

@@ -138,7 +138,9 @@ def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
         network = MLP(*config["sizes"], activation=activation)
     network.load_state_dict(mean[0], assign=True)
     prior = first.prior_precision
-    scaling = [torch.tensor(values, dtype=torch.float64).expand(K, -1) for values in config["scaling"]]
+    scaling = [torch.tensor([*map(float, values)], dtype=torch.float64).expand(K, -1) for values in config["scaling"]]
+    if not all(bool(values.isfinite().all()) for values in scaling):
+        raise ValueError("scaling must be finite")
     return Stack(
         network=network,
         likelihood=config["likelihood"],

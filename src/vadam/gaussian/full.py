@@ -51,6 +51,7 @@ class FullGaussian:
             raise ValueError(
                 f"the shapes hold {D} weights, so mean must be [{D}] and precision [{D}, {D}], not {found}"
             )
+        named.check_real(mean={"weights": self.mean}, precision={"weights": self.precision})
         named.check_points(self.point, shapes)
         named.check_prior(self.prior_precision, self.prior_mean, shapes)
         own = {"mean": self.mean.detach().clone(), "precision": self.precision.detach().clone(), "shapes": shapes}

@@ -32,6 +32,9 @@ class Mixture:
         object.__setattr__(self, "components", tuple(self.components))
         if not self.components:
             raise ValueError("a mixture needs at least one component")
+        for component in self.components:
+            if not isinstance(component, MeanFieldGaussian | FullGaussian | RotatedGaussian):
+                raise TypeError(f"a component must be a Gaussian, got a {type(component).__name__}")
         shapes = _shapes(self.components[0])
         for k, component in enumerate(self.components):
             if _shapes(component) != shapes:

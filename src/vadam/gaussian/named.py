@@ -52,6 +52,16 @@ def check_shapes(what: str, weights: Mapping[str, Tensor], shapes: Shapes) -> No
             raise ValueError(f"{what} of {name!r} has shape {list(weights[name].shape)}, but it must be {list(shape)}")
 
 
+def check_real(**kinds: Mapping[str, Tensor]) -> None:
+    """Raise TypeError unless all tensors hold real floating-point numbers: draws would be rounded to integers."""
+    for what, weights in kinds.items():
+        for name, value in weights.items():
+            if not value.is_floating_point():
+                raise TypeError(
+                    f"the {what} of {name!r} must be floating-point, got {value.dtype}: convert it by .float()"
+                )
+
+
 def check_positive(precision: Mapping[str, Tensor]) -> None:
     """Raise unless all precisions are positive and finite."""
     for name, value in precision.items():

@@ -60,6 +60,7 @@ class RotatedGaussian:
 
     def __post_init__(self) -> None:
         shapes = named.shapes_of(self.mean)
+        named.check_real(mean=self.mean, precision=self.precision)
         named.check_shapes("precision", self.precision, shapes)
         named.check_points(self.point, self.mean)
         named.check_prior(self.prior_precision, self.prior_mean, shapes)

@@ -55,7 +55,7 @@ def save(
         "random": {str(_rank()): _random_states(opt)},
         "extra": _packed(step, extra),
     }
-    with _quiet_without_ranks():
+    with _without_torch_warnings():
         dcp.save(content, checkpoint_id=writing)
     _by_the_first_rank(lambda: os.replace(writing, path))
     return path
@@ -78,7 +78,7 @@ def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimiz
     extra = torch.empty(announced, dtype=torch.uint8)
     content = {"model": weights, "optimizer": state, "random": {str(_rank() % ranks): random}, "extra": extra}
     try:
-        with _quiet_without_ranks():
+        with _without_torch_warnings():
             dcp.load(content, storage_reader=reader, planner=CheckedPlanner())
     except CheckpointException as failed:
         causes = [cause for cause, _ in failed.failures.values() if isinstance(cause, UnsafeCheckpoint)]
@@ -99,7 +99,7 @@ def latest(folder: str | os.PathLike[str]) -> Path | None:
 
 
 @contextmanager
-def explained(folder: str | os.PathLike[str]) -> Iterator[None]:
+def explain_lost_ranks(folder: str | os.PathLike[str]) -> Iterator[None]:
     """Add to a communication error which rank saw it and which checkpoint to resume from; wrap the training loop in it.
 
     A rank waits for one that does not answer as long as ``init_process_group(timeout=...)`` says. A dead rank is
@@ -175,8 +175,9 @@ def _by_the_first_rank(act: Any) -> None:
 
 
 @contextmanager
-def _quiet_without_ranks() -> Iterator[None]:
-    """Silence torch's warning about a checkpoint of a single process."""
+def _without_torch_warnings() -> Iterator[None]:
+    """Silence torch's warnings about a checkpoint of a single process, and those of torch 2.6 about its own storages."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="torch.distributed is disabled")
+        warnings.filterwarnings("ignore", message="torch.distributed is (disabled|unavailable)")
+        warnings.filterwarnings("ignore", message="TypedStorage is deprecated")
         yield

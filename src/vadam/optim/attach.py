@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
@@ -37,9 +39,13 @@ class Hook:
     def __call__(self, module: nn.Module, *args: Any) -> None:
         optimizer = self._optimizer()
         if optimizer is not None and self._react is not None:
-            self._react(optimizer, module)
+            with _outside_transforms():
+                self._react(optimizer, module)
 
     def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
+        optimizer = self._optimizer()
+        if optimizer is not None:
+            optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
         return Hook, ()
 
 
@@ -83,6 +89,13 @@ class OutputHook(Hook):
         return OutputHook, ()
 
 
+def _outside_transforms() -> AbstractContextManager[Any]:
+    """Return a context in which the weights are plain tensors, also in a forward pass that ``torch.func`` transforms."""
+    if torch._C._functorch.peek_interpreter_stack() is None:
+        return nullcontext()
+    return temporarily_clear_interpreter_stack()
+
+
 def _inside_another_backward() -> bool:
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -124,6 +137,8 @@ class Attachment:
             watch = BatchSizeWatch(batch_size, optimizer.samples, ranks)
             handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
             handles.append(optimizer.register_step_post_hook(watch.after_step))
+        own = model.__dict__
+        own["_parameters"] = own.pop("_parameters")  # behind the hooks: a copy meets them first, and then the mean
         self._finalizer = weakref.finalize(optimizer, _remove, handles)
         self._finalizer.atexit = False
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from vadam.backends.bucket import Bucket, Memory, are_same, args_of, make_buckets, memory_of
 from vadam.backends.shards import PLAIN, local
+from vadam.optim.prior import LEARN_EVERY
 from vadam.rules.binding import scope
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ class Plan:
         self.sees_model = False
         self._memory = _memory_if_plain(params)
         self._settings = _settings(opt.param_groups)
+        self._checked: dict[tuple[int, str], Any] = {}
+        self._check_changed(opt)
         self._members: list[tuple[int, list[int]]] = []  # of each bucket: the group, positions in the group
         self.buckets: list[Bucket] = []
         wanted, overlaps = {*params}, _overlap(params, self._memory)
@@ -62,6 +65,7 @@ class Plan:
         settings = _settings(opt.param_groups)
         if settings is not None and settings == self._settings:
             return True
+        self._check_changed(opt)
         known = [opt._rule_and_args(group) for group in opt.param_groups]
         refreshed: list[Bucket] = []
         for bucket, (k, members) in zip(self.buckets, self._members, strict=True):
@@ -71,6 +75,16 @@ class Plan:
             refreshed.append(bucket.with_args(args_of(rule_args, members)))
         self.buckets, self._settings = refreshed, settings
         return True
+
+    def _check_changed(self, opt: RuleOptimizer) -> None:
+        """Refuse wrong arguments that were written into the groups, by a schedule for instance, before they reach the weights."""
+        for k, group in enumerate(opt.param_groups):
+            for argument in (*opt.rule.ARGUMENTS, LEARN_EVERY):
+                key, value = (k, argument.name), group.get(argument.name)
+                if value is not self._checked.get(key):
+                    if argument.name != "prior" or not isinstance(value, str):
+                        argument.check(value)
+                    self._checked[key] = value
 
 
 def _settings(groups: list[dict[str, Any]]) -> list[dict[str, Any]] | None:

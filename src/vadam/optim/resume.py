@@ -6,6 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from vadam.optim import checks, prior
@@ -38,7 +39,10 @@ class Resumable(Optimizer):
         def _heal(self) -> None: ...
         def _settle(self) -> None: ...
         def eval(self) -> None: ...
-        def _buckets(self) -> Any: ...
+        def _sampled(self) -> list[torch.Tensor]: ...
+        def _buckets(self, params: Any = None, *, sampled: bool = False) -> Any: ...
+        @property
+        def _backend(self) -> Any: ...
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Add a group; its arguments are checked like the constructor's."""
@@ -61,6 +65,12 @@ class Resumable(Optimizer):
                 self.param_groups.pop()
                 raise ValueError(
                     f"a parameter of dtype {p.dtype} cannot be given a Gaussian posterior: only real floating-point can"
+                )
+            if not is_lazy(p) and 0 in [stride for stride, size in zip(p.stride(), p.shape, strict=True) if size > 1]:
+                self.param_groups.pop()
+                raise ValueError(
+                    f"weights of a parameter of shape {tuple(p.shape)} share one place in memory, as expand() leaves them, and cannot "
+                    f"be sampled one by one: make the parameter from a clone()"
                 )
         try:
             prior.place(self, self.param_groups[-1], given)  # type: ignore[arg-type]
@@ -93,6 +103,8 @@ class Resumable(Optimizer):
         before = self.state, self.param_groups, self._skipped, generator.get_state()
         try:
             self._load(state_dict, generator)
+            self._plans.clear()
+            self._refuse_unsound_precisions()
         except BaseException:
             self.__dict__["state"], self.__dict__["param_groups"], self._skipped, random = before
             generator.set_state(random)
@@ -120,6 +132,17 @@ class Resumable(Optimizer):
             for device, rng_state in seen[_EXTRA].get("device_rng_states", {}).items():
                 if torch.cuda.is_available():
                     torch.cuda.set_rng_state(rng_state.cpu(), device)
+
+    def _refuse_unsound_precisions(self) -> None:
+        """Raise if the loaded state gives a weight a precision that nothing can be drawn from; looked at on the CPU only."""
+        learned = [p for p in self._sampled() if p.is_cpu and set(self.state.get(p, ())) - {*prior.FIELDS}]
+        buckets = self._buckets(learned, sampled=True) if learned else ()
+        for bucket in [bucket for bucket in buckets if scope(bucket.rule) != "model"]:
+            P = self._backend.precision(bucket)
+            if not bool(((P > 0) & P.isfinite()).all()):
+                raise ValueError(
+                    f"this checkpoint is damaged: it gives a weight the precision {float(P.min())!r}, which must be positive and finite"
+                )
 
     def _devices_with_noise(self) -> set[torch.device]:
         """Return the GPUs whose default generator gives the noise."""

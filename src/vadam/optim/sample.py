@@ -39,6 +39,9 @@ class Sample:
         return self._before.any_is_new()
 
 
+_held: dict[int, WeightState] = {}  # the states of all optimizers whose parameters hold a sample
+
+
 class WeightState:
     """The state of the parameters: they hold the mean, or a sample and its owner, or the mean while a sample is paused.
 
@@ -63,6 +66,8 @@ class WeightState:
 
     def open(self, sample: Sample, owner: Owner) -> None:
         """Let the parameters hold a sample; on an error they hold the mean. To be called where signals wait."""
+        self._refuse_second_sample(sample)
+        _held[id(self)] = self
         self.sample, self.owner, self.paused = sample, owner, None
         try:
             sample.draw.perturb()
@@ -81,6 +86,7 @@ class WeightState:
         if restore:
             sample.draw.restore(keep_sample=keep_sample)
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
+        _held.pop(id(self), None)
         return sample
 
     def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
@@ -113,3 +119,13 @@ class WeightState:
             if held is not None:
                 held.draw.restore()
         self.sample, self.owner, self._overdue = None, None, None
+        _held.pop(id(self), None)
+
+    def _refuse_second_sample(self, sample: Sample) -> None:
+        """Raise if another optimizer's sample is in the parameters: its mean and this one's would overwrite each other."""
+        for state in [*_held.values()]:
+            if state is not self and state.sample is not None and not {*state.sample.params}.isdisjoint(sample.params):
+                raise RuntimeError(
+                    f"the parameters hold a sample of another optimizer, opened by {state.owner and state.owner.value}: end it "
+                    f"first, by its step() or eval(), or by dropping that optimizer"
+                )

@@ -15,7 +15,10 @@ from vadam.optim.sample import Sample
 
 
 class SecondOrder(VariationalOptimizer):
-    """Evaluates the loss itself where ``has_loop`` is False; then only ``step(closure)`` is possible."""
+    """An optimizer that takes gradient and curvature from the loss that a closure returns.
+
+    Where ``has_loop`` is False it needs the loss itself, so that only ``step(closure)`` is possible.
+    """
 
     _recorded: Grads | None = None
 

@@ -13,6 +13,8 @@ from typing import Any, NamedTuple
 
 REQUIRED = object()
 """The default of an argument that has none."""
+SCALES = ("num_data", "data_weight", "temperature", "prior_precision")
+"""Arguments whose ratios multiply weights and precisions."""
 
 
 class Argument(NamedTuple):
@@ -63,6 +65,7 @@ def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
     for argument in arguments:
         argument.check(values[argument.name])
     _check_batch_size(values.get("batch_size"), values.get("num_data"))
+    _check_scale(values)
     start = next((argument for argument in arguments if argument.name == "init_precision"), None)
     if start is not None and start.words:
         _fill_start(start, values)
@@ -109,6 +112,15 @@ def _check_start(values: dict[str, Any]) -> None:
             f"prior_precision={lam!r}, init_precision={start!r} and tau={tau!r} would sample weights of infinite variance: "
             f"give an init_precision above the prior's, e.g. init_precision=num_data"
         )
+
+
+def _check_scale(values: dict[str, Any]) -> None:
+    """Refuse numbers of data, weights of them, temperatures and priors whose ratios single precision cannot hold."""
+    N, w, T, lam = (float(values.get(name, 1.0)) for name in SCALES)
+    beyond = 1e30
+    if not 1 / beyond <= N * w <= beyond or not 1 / beyond <= T <= beyond or max(lam / T, lam / (N * w)) > beyond:
+        given = ", ".join(f"{name}={values[name]!r}" for name in SCALES if name in values)
+        raise ValueError(f"{given}: the ratio of two of them is above {beyond:g}, which single precision cannot hold")
 
 
 def _check_batch_size(M: Any, N: Any) -> None:

@@ -28,6 +28,7 @@ from vadam.rules.arguments import (
 from vadam.rules.binding import Curvature
 
 Scalar = float | Tensor
+NUMBERS = (float, int)  # a tuple: torch 2.6 cannot compile isinstance with a union
 TINY = 1e-19
 """Smallest denominator, the root of the smallest float32: below it, where a gradient has always been zero, there is no step."""
 
@@ -60,7 +61,7 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
 def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
     """Return x / (scale + constant), and 0 where the denominator is 0, even if a momentum x is not."""
     d = scale + constant
-    if isinstance(constant, float | int) and constant >= TINY:
+    if isinstance(constant, NUMBERS) and constant >= TINY:
         return x / d
     return x * (d / TINY).clamp(max=1.0) / d.clamp(min=TINY)
 
@@ -72,7 +73,7 @@ def pull(mu: Tensor, mu0: Scalar, strength: Scalar) -> Tensor:
 
 def is_zero(x: Scalar) -> bool:
     """Return True for the number zero, without reading a tensor."""
-    return isinstance(x, float | int) and x == 0
+    return isinstance(x, NUMBERS) and x == 0
 
 
 class State(NamedTuple):

@@ -1,6 +1,7 @@
 """Small statistics for evidence: bootstrap intervals with a fixed seed, and Student's intervals for few values."""
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,6 +136,7 @@ def share(successes: int, trials: int, level: float = 0.95) -> Interval:
     return Interval(p, (middle - half) / shrink, (middle + half) / shrink)
 
 
+@cache
 def student_quantile(level: float, freedom: float) -> float:
     """Return the quantile of Student's distribution."""
     return float(_stats().t.ppf(level, freedom))

@@ -128,7 +128,10 @@ def _serially(
 
 
 def _in_processes(jobs: int) -> Callable[..., Finished]:
-    """Run cells in single-threaded processes; for small models two of them beat one process with two threads."""
+    """Return a function that runs cells in single-threaded processes and yields what each returned.
+
+    For small models two processes beat one with two threads.
+    """
 
     def finished(
         experiment: Experiment, config: Config, todo: list[str], folder: Path, data: Path | None, moved: Moved

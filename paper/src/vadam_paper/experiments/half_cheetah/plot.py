@@ -89,6 +89,7 @@ def _spread(run: Recorded) -> "Figure":
             label = name if number == 0 else None
             axes.plot(np.asarray(trial["step"]) / 1000, trial["sigma"], color=COLOURS[method], linewidth=1, label=label)
     axes.set(xlabel=STEPS, ylabel="mean σ")
+    axes.yaxis.set_major_formatter("{x:.4f}")
     axes.legend(fontsize=7)
     axes.grid()
     return figure

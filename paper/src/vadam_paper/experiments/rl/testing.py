@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 
-def test_returns(model: Any, environments: list[Any], seeds: list[int]) -> np.ndarray:
+def episode_returns(model: Any, environments: list[Any], seeds: list[int]) -> np.ndarray:
     """Return the sum of rewards of one episode in each environment, with the mean weights."""
     observations = np.stack([env.reset(seed=seed)[0] for env, seed in zip(environments, seeds, strict=True)])
     returns, running = np.zeros(len(environments)), np.ones(len(environments), dtype=bool)

@@ -19,7 +19,7 @@ from vadam_paper.experiments.rl.config import Config
 from vadam_paper.experiments.rl.curve import Curve, precisions, spread
 from vadam_paper.experiments.rl.methods import Method
 from vadam_paper.experiments.rl.networks import LillicrapPolicy
-from vadam_paper.experiments.rl.testing import test_returns
+from vadam_paper.experiments.rl.testing import episode_returns
 
 BUFFER = ("observations", "next_observations", "actions", "rewards", "dones", "timeouts")
 
@@ -71,7 +71,7 @@ class Trial:
     def test(self) -> None:
         seeds = [self._seed("test", self.step, episode) for episode in range(len(self.tests))]
         now = precisions(self.model.actor.optimizer)
-        returns = test_returns(self.model, self.tests, seeds)
+        returns = episode_returns(self.model, self.tests, seeds)
         self.curve.add(self.step, returns, spread(now, self._precisions))
         self._precisions = now
 

@@ -1,0 +1,188 @@
+"""Attacks of a hostile reader: copies in a sample, two optimizers over one model, errors in a draw, wrong values in groups."""
+
+import copy
+import io
+import pickle
+import re
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, grad
+
+import vadam
+from specs import SPECS, Problem, Spec, same, snapshot
+
+BACKENDS = pytest.mark.parametrize("backend", ["plain", "native"])
+LOOPS = pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways], ids=str)
+
+
+def saved(model: nn.Module) -> nn.Module:
+    file = io.BytesIO()
+    torch.save(model, file)
+    file.seek(0)
+    return torch.load(file, weights_only=False)  # type: ignore[no-any-return]
+
+
+class Direct(nn.Module):
+    """Has a parameter of its own beside those of a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(3))
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(self.scale * x)  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m)), saved])
+def test_a_model_that_is_copied_in_a_sample_is_copied_at_its_mean(copied: Callable[[nn.Module], nn.Module]) -> None:
+    model = Direct()
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10).attach(model)
+    mean = [p.detach().clone() for p in model.parameters()]
+    model(torch.ones(4, 3))
+    assert opt.holds_sample
+    found = copied(model)
+    assert same([*found.parameters()], mean)
+    assert [*found.state_dict()] == [*model.state_dict()]
+    found(torch.ones(4, 3))
+    assert same([*found.parameters()], mean), "the copy's hooks do nothing"
+    model(torch.ones(4, 3)).sum().backward()  # the sample comes back
+    opt.step()
+    assert not same([*model.parameters()], mean)
+
+
+@LOOPS
+@BACKENDS
+def test_a_second_optimizer_is_refused_while_the_first_holds_a_sample(spec: Spec, backend: str) -> None:
+    """Each would keep the other's sample as its mean."""
+    problem = Problem(torch.float32)
+    first = spec.make(problem.model.parameters(), backend=backend).attach(problem.model)
+    mean = problem.weights()
+    problem.loss()
+    second = spec.make_for(problem.model, backend=backend)
+    with pytest.raises(RuntimeError, match=r"hold a sample of another optimizer, opened by a training-mode forward"):
+        second.sampled_params().__enter__()
+    first.eval()
+    assert same(problem.weights(), mean)
+    first.detach()
+    with second.sampled_params():
+        assert not same(problem.weights(), mean)
+    assert same(problem.weights(), mean)
+
+
+def test_optimizers_over_different_parameters_hold_samples_together() -> None:
+    model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
+    mean = [p.detach().clone() for p in model.parameters()]
+    first, second = (vadam.Vadam(layer.parameters(), lr=0.1, num_data=10) for layer in model)
+    with first.sampled_params(), second.sampled_params():
+        model(torch.ones(4, 2)).sum().backward()
+    assert same([*model.parameters()], mean)
+    first.step()
+    second.step()
+
+
+@LOOPS
+@BACKENDS
+def test_a_forward_pass_inside_a_transform_samples_plain_weights(spec: Spec, backend: str) -> None:
+    """``torch.func`` wraps tensors: a mean that is kept wrapped is no mean."""
+    problem = Problem(torch.float32)
+    opt = spec.make(problem.model.parameters(), backend=backend).attach(problem.model)
+    problem.step(opt, spec, "attach")
+    mean = problem.weights()
+    weights = {name: p.detach().clone() for name, p in problem.model.named_parameters()}
+    if not spec.needs_attach:  # layers that record examples refuse transformed passes in their own words
+        grad(lambda w: functional_call(problem.model, w, (problem.x,)).sum())(weights)
+        assert opt.holds_sample
+    opt.eval()
+    assert same(problem.weights(), mean)
+    opt.zero_grad()
+    problem.step(opt, spec, "attach")
+    assert all(p.isfinite().all() for p in problem.weights())
+
+
+def test_an_error_before_the_weights_are_drawn_leaves_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native loops keep means in memory that has no value before they ran."""
+    model = nn.Linear(30, 20)
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10, backend="native")
+    mean = [p.detach().clone() for p in model.parameters()]
+
+    def no_kernel(*_: object, **__: object) -> None:
+        raise MemoryError("no kernel")
+
+    monkeypatch.setattr("vadam.backends.kernels.perturb", no_kernel)
+    for _ in range(3):
+        with pytest.raises(MemoryError, match="no kernel"), opt.sampled_params():
+            pass
+        assert same([*model.parameters()], mean)
+        assert not opt.holds_sample
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("value", [float("nan"), -1.0, None, "0.1"])
+def test_a_wrong_value_written_into_a_group_is_refused_by_name(spec: Spec, backend: str, value: object) -> None:
+    problem = Problem(torch.float32)
+    opt = spec.make(problem.model.parameters(), backend=backend).attach(problem.model)
+    problem.step(opt, spec, "attach")
+    mean, state = problem.weights(), snapshot(opt)
+    rate, opt.param_groups[0]["lr"] = opt.param_groups[0]["lr"], value
+    for _ in range(2):  # refused again, not only where it changes
+        with pytest.raises(ValueError, match=r"lr must be in \[0, inf\), got"):
+            problem.step(opt, spec, "attach")
+        opt.eval()
+        assert same(problem.weights(), mean)
+        assert same(snapshot(opt), state)
+    opt.param_groups[0]["lr"] = rate
+    opt.zero_grad()
+    problem.step(opt, spec, "attach")
+    assert not same(problem.weights(), mean)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_parameter_whose_weights_share_memory_is_refused(spec: Spec) -> None:
+    with pytest.raises(ValueError, match=r"of shape \(4,\) share one place in memory.*clone\(\)"):
+        spec.make([nn.Parameter(torch.zeros(1).expand(4))])
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_checkpoint_with_an_unsound_precision_is_refused(spec: Spec, backend: str, value: float) -> None:
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend)
+    problem.step(opt, spec)
+    state, broken = snapshot(opt), copy.deepcopy(opt.state_dict())
+    for values in broken["state"].values():
+        for name, x in values.items():
+            if isinstance(x, Tensor) and x.shape:
+                values[name] = torch.full_like(x, value)
+    with pytest.raises(
+        ValueError, match=r"this checkpoint is damaged: it gives a weight the precision (nan|-?inf|0\.0)"
+    ):
+        opt.load_state_dict(broken)
+    assert same(snapshot(opt), state)
+    problem.step(opt, spec)
+
+
+@BACKENDS
+def test_a_checkpoint_with_a_negative_average_is_refused(backend: str) -> None:
+    problem = Problem(torch.float32)
+    opt = vadam.Vadam(problem.model.parameters(), lr=0.1, num_data=10, backend=backend)
+    opt.step(problem.closure(opt, SPECS[0]))
+    broken = copy.deepcopy(opt.state_dict())
+    broken["state"][0]["s"] -= 100
+    with pytest.raises(ValueError, match=r"it gives a weight the precision -\d+"):
+        opt.load_state_dict(broken)
+
+
+@pytest.mark.parametrize(
+    "extreme", [{"num_data": 1e-45}, {"data_weight": 1e-274}, {"temperature": 1e-320}, {"num_data": 1e300}]
+)
+def test_numbers_that_single_precision_cannot_hold_are_refused_by_name(extreme: dict[str, float]) -> None:
+    (name, value), weight = *extreme.items(), nn.Parameter(torch.zeros(2))
+    for optimizer in (vadam.Vadam, vadam.IVON, vadam.BBVI, vadam.VON):
+        with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}") + ".*single precision cannot hold"):
+            optimizer([weight], **{"lr": 0.1, "num_data": 10, **extreme})
