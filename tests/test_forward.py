@@ -9,7 +9,7 @@ from torch.nn.modules.module import _global_forward_hooks
 from torch.utils.data import DataLoader, TensorDataset
 
 import vadam
-from vadam import forward
+from vadam import backends, forward
 from vadam.forward import sampled_outputs
 from vadam.gaussian import MeanFieldGaussian
 
@@ -408,3 +408,29 @@ def test_draws_follow_the_posterior():
     assert float((z.var(0) - 1).abs().max()) < 5 * (2 / 4000) ** 0.5
     assert float(torch.corrcoef(z[:50]).fill_diagonal_(0).abs().max()) < 0.75  # of 50 weights: s.e. 0.14
     assert weights["b"].shape == (4000, 2)
+
+
+@pytest.mark.parametrize("backend", ["native", "torch"])
+def test_one_input_is_multiplied_by_all_draws_at_once(backend, monkeypatch):
+    """The first layer has one row for all draws, the second one for each, the third a weight that is not drawn."""
+    if backend == "torch":
+        monkeypatch.setattr(backends, "has_native", lambda: False)
+    model = nn.Sequential(nn.Linear(70, 33), nn.Tanh(), nn.Linear(33, 5, bias=False), nn.Tanh(), nn.Linear(5, 2))
+    drawn = posterior_of(model[:4])
+    x = torch.randn(1, 70)
+    draws = vadam.Draws(drawn, S, generator=generator())
+    loop = sampled_outputs(model, draws, x, S, vmap=False)
+    assert loop.std(0).min() > 0.01
+    for vmap in (None, True):
+        torch.testing.assert_close(sampled_outputs(model, draws, x, S, vmap=vmap), loop, rtol=1e-5, atol=1e-6)
+
+
+def test_vmap_inside_the_model_keeps_its_own_rows():
+    class Inner(nn.Linear):
+        def forward(self, x):
+            return torch.vmap(lambda row: torch.nn.functional.linear(row[None], self.weight, bias=self.bias)[0])(x)
+
+    model, x = Inner(4, 2), torch.randn(3, 4)
+    draws = vadam.Draws(posterior_of(model), S, generator=generator())
+    loop = sampled_outputs(model, draws, x, S, vmap=False)
+    torch.testing.assert_close(sampled_outputs(model, draws, x, S, vmap=True), loop, rtol=1e-5, atol=1e-6)

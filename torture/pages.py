@@ -110,6 +110,7 @@ def model_page(folder: Path, page: str, random: random.Random, address: str) -> 
         importance=dict.fromkeys(hostile, 1.0),
         uncertain=[dict(zip(hostile[:5], hostile[k : k + 5], strict=False)) for k in range(5)],
         seconds=1.0,
+        tuned=True,
     )
     x = np.linspace(0, 1, 20)
     levels = np.linspace(0.05, 0.95, 19)

@@ -12,8 +12,13 @@ from vadam.gaussian import MeanFieldGaussian
 Weights = dict[str, Tensor]
 
 
-def draw_weights(post: MeanFieldGaussian, n: int, generator: torch.Generator | None = None) -> Weights:
-    """Return n draws of the weights, stacked along a new first axis, and the point weights expanded."""
+def draw_weights(
+    post: MeanFieldGaussian, n: int, generator: torch.Generator | None = None, used: Weights | None = None
+) -> Weights:
+    """Return n draws of the weights, stacked along a new first axis, and the point weights expanded.
+
+    ``used`` holds at least n earlier draws of this function that are no longer needed: theirs is the memory of the new ones.
+    """
     tensors = [*post.mean.values(), *post.precision.values()]
     fits = all(x.is_cpu and x.dtype is torch.float32 for x in tensors)
     if not fits or not post.mean or not backends.has_native():
@@ -21,7 +26,10 @@ def draw_weights(post: MeanFieldGaussian, n: int, generator: torch.Generator | N
     from vadam.backends.native import fill_with_draws
 
     mean, precision = ([x.contiguous() for x in values.values()] for values in (post.mean, post.precision))
-    draws = [torch.empty(n, *mu.shape, dtype=torch.float32, device="cpu") for mu in mean]
+    if used is None:
+        draws = [torch.empty(n, *mu.shape, dtype=torch.float32, device="cpu") for mu in mean]
+    else:
+        draws = [used[name][:n] for name in post.mean]
     fill_with_draws(draws, mean, precision, NoiseSource(generator).seed)
     points = {name: value.expand(n, *value.shape) for name, value in post.point.items()}
     return dict(zip(post.mean, draws, strict=True)) | points

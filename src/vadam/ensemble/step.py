@@ -80,6 +80,8 @@ def points(mu: Tensor, shapes: Shapes, samples: int) -> Weights:
 def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, samples: int) -> tuple[Weights, Weights]:
     """Return θ = μ + σ∘ε and ε, [E, S, ...] each."""
     epsilon = layout.split(noise.normals(key, samples * mu.shape[1], mu.dtype), shapes, samples)
+    # Side by side in memory: otherwise the compiled step computes σ again for every sample.
+    mu, sigma = torch.cat((mu, sigma), 1).chunk(2, 1)
     mus, sigmas = layout.split(mu, shapes), layout.split(sigma, shapes)
     theta = {name: mus[name].unsqueeze(1) + sigmas[name].unsqueeze(1) * epsilon[name] for name in shapes}
     return theta, epsilon

@@ -22,7 +22,7 @@ from vadam.ensemble.scores import Scores, scores
 from vadam.ensemble.stack import Stack
 from vadam.ensemble.trainer import Settings, Trainer
 
-FLOATS_A_CHUNK = 400_000  # activations of one layer, all members and samples: what fits the cache
+FLOATS_A_CHUNK = 320_000  # activations of one layer, all members and samples: what fits the cache
 COMPILE_FROM = 100_000  # steps times members: below, compiling takes longer than it saves
 
 Progress = Callable[[int, int], None]

@@ -15,12 +15,13 @@ from torch import Tensor
 from vadam import curvature as curvatures
 from vadam import rules
 from vadam.backends.bucket import Bucket, Grads, storage_dtype
-from vadam.backends.plain import curvature_vector
+from vadam.backends.measures import curvature_vector
 from vadam.backends.shards import is_sharded, whole
 from vadam.optim import checks
-from vadam.optim.base import Closure, ClosureCall
+from vadam.optim.base import Closure
 from vadam.optim.common import Common
 from vadam.optim.interrupts import Uninterrupted, without_grad
+from vadam.optim.recovery import ClosureCall
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample

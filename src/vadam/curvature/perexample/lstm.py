@@ -28,6 +28,9 @@ from vadam.curvature.perexample.gradients import Added, Gradients, Outer
 from vadam.curvature.perexample.recurrent import State, initial_states, recurrent, weights_of
 from vadam.curvature.perexample.replay import check_same
 
+through_sigmoid = torch.ops.aten.sigmoid_backward  # (z, y) → z∘y∘(1 − y), in one pass over the memory
+through_tanh = torch.ops.aten.tanh_backward  # (z, y) → z∘(1 − y²)
+
 
 @dataclass
 class Direction:
@@ -45,8 +48,9 @@ class Direction:
         """Return z [T, B, 4H] and the gradients at the initial states, given those at the outputs and final states."""
         i, f, g, o = self.gates.unbind(2)
         tanh_c = self.c[1:].tanh()
-        h_to_c = o * (1 - tanh_c * tanh_c)
-        z = torch.stack([g * i * (1 - i), self.c[:-1] * f * (1 - f), i * (1 - g * g), tanh_c * o * (1 - o)], 2)
+        h_to_c = through_tanh(o, tanh_c)
+        at_c_to_a = [through_sigmoid(g, i), through_sigmoid(self.c[:-1], f), through_tanh(i, g)]
+        z = torch.stack([*at_c_to_a, through_sigmoid(tanh_c, o)], 2)
         earlier = (torch.zeros_like(at_h), *at_output.unbind(0))
         at_h = at_h + earlier[-1]
         for t, z_t in reversed(list(enumerate(z.unbind(0)))):
@@ -122,37 +126,47 @@ def replay_forward(call: Call, x: Tensor, directions: int) -> list[Direction]:
     initial = initial_states(call, x.shape[1], directions)
     output = call.outputs[0].transpose(0, 1) if call.module.batch_first else call.outputs[0]
     is_usable = call.is_intact(0) and output.dtype == call.dtype
-    for layer in range(call.module.num_layers):
-        known = output if is_usable and layer == call.module.num_layers - 1 else None
-        for k in range(directions):
-            suffix = f"l{layer}" + "_reverse" * k
-            h = None if known is None else known.chunk(directions, -1)[k]
-            state = initial[layer * directions + k]
-            runs.append(_run(call, suffix, _flip_if(k, x), state, None if h is None else _flip_if(k, h)))
-        x = _joined([run.h[1:] for run in runs[-directions:]])
+    for first in range(0, len(initial), directions):
+        states = initial[first : first + directions]
+        suffixes = [f"l{first // directions}" + "_reverse" * k for k in range(directions)]
+        is_known = is_usable and first + directions == len(initial)
+        h = output if is_known else _hidden_states(call, suffixes, x, states)
+        for k, (suffix, state, own) in enumerate(zip(suffixes, states, h.chunk(directions, -1), strict=True)):
+            runs.append(_run(call, suffix, _flip_if(k, x), state, _flip_if(k, own)))
+        x = h
     return runs
 
 
-def _run(call: Call, suffix: str, x: Tensor, state: State, known_h: Tensor | None) -> Direction:
-    """Run one direction of one layer; known hidden states give all gates at once."""
-    w_ih, b_ih = weights_of(call, f"weight_ih_{suffix}", f"bias_ih_{suffix}")
-    w_hh, b_hh = weights_of(call, f"weight_hh_{suffix}", f"bias_hh_{suffix}")
-    size = w_hh.shape[1]
+def _hidden_states(call: Call, suffixes: list[str], x: Tensor, states: list[State]) -> Tensor:
+    """Return the hidden states of all directions of one layer, [T, B, directions · H], by torch's own layer."""
+    module, flat = call.module, []
+    for suffix in suffixes:
+        (w_ih, b_ih), (w_hh, b_hh) = _weights(call, suffix)
+        flat += [w_ih, w_hh, b_ih, b_hh] if module.bias else [w_ih, w_hh]
+    initial = [torch.stack(kind) for kind in zip(*states, strict=True)]
+    return torch._VF.lstm(x, initial, flat, module.bias, 1, 0.0, False, module.bidirectional, False)[0]
+
+
+def _run(call: Call, suffix: str, x: Tensor, state: State, h: Tensor) -> Direction:
+    """Return one direction of one layer, whose hidden states give all gates at once."""
+    (w_ih, b_ih), (w_hh, b_hh) = _weights(call, suffix)
+    h = torch.cat((state[0].unsqueeze(0), h))
     gates = F.linear(x, w_ih, None if b_ih is None else b_ih + b_hh)
-    h, c = (s.new_empty(len(x) + 1, *s.shape) for s in state)
-    h[0], c[0] = state
-    if known_h is not None:
-        h[1:] = known_h
-        _activate(gates.flatten(0, 1).addmm_(h[:-1].flatten(0, 1), w_hh.t()), size)
-    hs, cs = h.unbind(0), c.unbind(0)
-    for t, a in enumerate(gates.unbind(0)):
-        if known_h is None:
-            _activate(a.addmm_(hs[t], w_hh.t()), size)
-        i, f, g, o = a.chunk(4, -1)
-        torch.mul(f, cs[t], out=cs[t + 1]).addcmul_(i, g)
-        if known_h is None:
-            torch.tanh(cs[t + 1], out=hs[t + 1]).mul_(o)
-    return Direction(suffix, x, h, c, gates.unflatten(2, (4, size)), w_ih, w_hh)
+    _activate(gates.flatten(0, 1).addmm_(h[:-1].flatten(0, 1), w_hh.t()), w_hh.shape[1])
+    gates = gates.unflatten(2, (4, -1))
+    i, f, g, _ = gates.unbind(2)
+    c = state[1].new_empty(len(x) + 1, *state[1].shape)
+    c[0] = state[1]
+    torch.mul(i, g, out=c[1:])
+    cs = c.unbind(0)
+    for t, f_t in enumerate(f.unbind(0)):
+        cs[t + 1].addcmul_(f_t, cs[t])
+    return Direction(suffix, x, h, c, gates, w_ih, w_hh)
+
+
+def _weights(call: Call, suffix: str) -> list[tuple[Any, Any]]:
+    """Return weight and bias of the inputs and of the hidden states of one direction; None for a bias that it does not have."""
+    return [weights_of(call, f"weight_{key}_{suffix}", f"bias_{key}_{suffix}") for key in ("ih", "hh")]
 
 
 def _activate(gates: Tensor, size: int) -> None:
