@@ -1,15 +1,17 @@
 """Compare starts of the posterior on eight tasks, for a user who gives only ``lr`` and ``num_data``.
 
-    python -m benchmarks.defaults [--tasks sine,boston] [--optimizers Vadam,VOGN] [--candidates prior,N] [--out results.json]
+    python -m benchmarks.defaults [--tasks sine,boston] [--optimizers Vadam,VOGN] [--candidates prior,N] [--out results.json] [--update]
 
 Each optimizer trains each task of `benchmarks.tasks` from each candidate start, everything else at its default. Reported is the
 negative log-likelihood of validation data by ``vadam.predict`` with 32 draws, as nats above Adam's at the same number of steps,
-and the share of Adam's way from the best constant prediction that it has gone. Nothing looks at test data.
+and the share of Adam's way from the best constant prediction that it has gone. Nothing looks at test data. With ``--update`` the
+rows measured replace those of an earlier record; each then names its own commit.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import time
 import warnings
@@ -22,7 +24,7 @@ from torch import nn
 
 import vadam
 from benchmarks.tasks import TASKS, Task
-from benchmarks.timing import write
+from benchmarks.timing import commit, write
 from vadam.gaussian import MeanFieldGaussian
 
 DRAWS = 32
@@ -134,6 +136,15 @@ def parsed(options: list[str]) -> dict[str, Any]:
     return {name: tuple(map(float, value.split("/"))) if "/" in value else float(value) for name, value in pairs}
 
 
+def update(path: Path, results: dict[str, dict[str, Any]]) -> None:
+    """Replace the rows of optimizers in a record; constants and Adam's stay those of the record."""
+    record = json.loads(path.read_text())
+    for task, rows in results.items():
+        record["results"][task] |= {name: row for name, row in rows.items() if "/" in name}
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    print(f"\nupdated {path}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--tasks", default=",".join(TASKS))
@@ -144,6 +155,7 @@ def main() -> None:
         "--set", nargs="*", default=[], metavar="NAME=VALUE", help="other arguments, e.g. lr=0.01 betas=0.9/0.99"
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "defaults.json")
+    parser.add_argument("--update", action="store_true", help="replace the rows measured in the file, keep the others")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
@@ -167,9 +179,12 @@ def main() -> None:
                 arguments = {**RATES[optimizer], **parsed(options.set), "start": CANDIDATES[candidate]}
                 row = by(task, optimizer, arguments, options.seed)
                 row["way"] = (base - row["nll"]) / (base - adam["nll"])
-                rows[f"{optimizer}/{candidate}"] = row
+                rows[f"{optimizer}/{candidate}"] = row | ({"commit": commit()} if options.update else {})
                 print(line(name, optimizer, candidate, row, adam["nll"], time.perf_counter() - begun), flush=True)
-    write(options.out, results, draws=DRAWS, seed=options.seed, set=options.set)
+    if options.update:
+        update(options.out, results)
+    else:
+        write(options.out, results, draws=DRAWS, seed=options.seed, set=options.set)
 
 
 if __name__ == "__main__":

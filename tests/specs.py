@@ -186,7 +186,7 @@ SPECS = [
         "VON",
         vadam.VON,
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, **_DATA},
-        state=frozenset({"s"}),
+        state=frozenset({"s", "peak"}),
         degree=1,
         bad=(
             *COMMON_BAD,
@@ -198,6 +198,7 @@ SPECS = [
             ({"curvature": "hessian"}, r"curvature must be one of .* got 'hessian'"),
             ({"probes": 0}, r"probes must be a whole number of at least 1, got 0"),
             ({"backtrack": 1.0}, r"backtrack must be in \(0, 1\), got 1.0"),
+            ({"step_bound": 0.0}, r"step_bound must be in \(0, inf\], got 0.0"),
         ),
     ),
     Spec(
@@ -206,7 +207,7 @@ SPECS = [
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, "curvature": "exact", **_DATA},
         ways=("closure",),
         backward=False,
-        state=frozenset({"s"}),
+        state=frozenset({"s", "peak"}),
     ),
     Spec(
         "VON-hutchinson",
@@ -214,12 +215,12 @@ SPECS = [
         {"lr": 0.02, "beta": 0.99, "init_precision": 20.0, "curvature": "hutchinson", "momentum": 0.5, **_DATA},
         ways=("closure",),
         backward=False,
-        state=frozenset({"u", "s"}),
+        state=frozenset({"u", "s", "peak"}),
     ),
     Spec(
         "VON-score",
         vadam.VON,
-        {"lr": 0.001, "beta": 0.99, "init_precision": 20.0, "curvature": "score", **_DATA},
+        {"lr": 0.001, "beta": 0.99, "init_precision": 20.0, "curvature": "score", "step_bound": float("inf"), **_DATA},
         ways=("closure",),
         backward=False,
         state=frozenset({"s"}),

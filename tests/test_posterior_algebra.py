@@ -129,7 +129,14 @@ def test_merged_halves_that_are_cold_are_the_joint_cold_posterior(prior_mean):
 
     def fitted(x: torch.Tensor, y: torch.Tensor, **arguments: float) -> MeanFieldGaussian:
         model = nn.Linear(3, 1, bias=False, dtype=torch.float64)
-        exactly = {"lr": 1.0, "beta": 0.0, "curvature": "exact", "samples": 2, "antithetic": True}
+        exactly = {
+            "lr": 1.0,
+            "beta": 0.0,
+            "curvature": "exact",
+            "samples": 2,
+            "antithetic": True,
+            "step_bound": math.inf,
+        }
         prior = {"prior": prior_mean, "prior_precision": 2.0}
         opt = vadam.VON(model.named_parameters(), num_data=len(x), **exactly, **prior, **arguments)
         for _ in range(3):

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch import nn
 from torch.nn.utils import clip_grad_norm_
 
 import vadam
@@ -186,3 +187,33 @@ def test_gradients_that_share_one_buffer(samples: int) -> None:
 
     opt.step(closure)
     torch.testing.assert_close(w.grad, torch.stack(given).mean(0))
+
+
+@pytest.mark.parametrize("antithetic", [False, True])
+def test_weights_may_move_between_the_samples_of_a_closure(antithetic: bool) -> None:
+    """A closure gives its parameters other memory: the next sample is drawn there, and the step is the same."""
+
+    def trained(*, moves: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Linear(3, 2)
+        opt = vadam.Vadam(model.parameters(), num_data=10, samples=4, antithetic=antithetic, lr=0.1)
+        x = torch.randn(5, 3)
+        seen = []
+
+        def closure() -> torch.Tensor:
+            opt.zero_grad()
+            if moves:
+                for p in model.parameters():
+                    p.data = p.data.clone()
+            seen.append(model.weight.detach().clone())
+            loss = model(x).square().mean()
+            loss.backward()
+            return loss
+
+        for _ in range(3):
+            opt.step(closure)
+        return [*seen, *(p.detach() for p in model.parameters())]
+
+    still, moved = trained(moves=False), trained(moves=True)
+    assert all(torch.equal(a, b) for a, b in zip(still, moved, strict=True))
+    assert len({tuple(w.flatten().tolist()) for w in still[:12]}) == 12

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 
 import pytest
 import torch
@@ -34,6 +35,7 @@ def trained_by_von(x: torch.Tensor, y: torch.Tensor, steps: int = 1, **arguments
         curvature="exact",
         samples=2,
         antithetic=True,
+        step_bound=math.inf,
         **arguments,
     )
     for _ in range(steps):

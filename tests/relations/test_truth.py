@@ -30,7 +30,7 @@ class LinearProblem:
 
 
 def test_von_finds_the_mean_field_posterior() -> None:
-    """VON converges to the mean-field posterior of a linear regression.
+    """The paper's VON converges to the mean-field posterior of a linear regression.
 
     The Hessian is constant, so the precision converges exactly to the diagonal of the true precision. The noise of single
     samples enters the mean at the rate α, so with α_t falling as 1/t its error falls as 1/√t.
@@ -45,6 +45,7 @@ def test_von_finds_the_mean_field_posterior() -> None:
         prior_precision=problem.lam,
         curvature="exact",
         init_precision="prior",
+        step_bound=math.inf,
     )
     scheduler = torch.optim.lr_scheduler.LambdaLR(opt, lambda t: 1 / (2 + 0.2 * t))
     for _ in range(3000):

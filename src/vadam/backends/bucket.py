@@ -22,13 +22,14 @@ from vadam.rules.binding import RuleArgs, scalar_fields, scope
 Grads = dict[Tensor, Tensor]
 """One tensor for each of several parameters, such as their gradients, curvatures or factors."""
 
+HALF = (torch.float16, torch.bfloat16)
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}
 
 
 def storage_dtype(p: Tensor) -> torch.dtype:
     """Return float32 for half-precision weights: an average with decay 0.999 does not move in bfloat16."""
-    return torch.float32 if p.dtype in (torch.float16, torch.bfloat16) else p.dtype
+    return torch.float32 if p.dtype in HALF else p.dtype
 
 
 def are_same(some: Collection[Any], others: Collection[Any]) -> bool:

@@ -69,15 +69,19 @@ class Kernel:
 
 
 @cache
-def perturb(rule: ModuleType, args: Args, *, keep_mean: bool) -> Kernel:
-    """Compile θ ← μ ± ε/√(precision + extra), which overwrites μ in the parameters; ``keep_mean`` also stores μ."""
+def perturb(rule: ModuleType, args: Args, *, keep_mean: bool = False, from_mean: bool = False) -> Kernel:
+    """Compile θ ← μ ± ε/√(precision + extra).
+
+    It overwrites μ in the parameters, and ``keep_mean`` also stores μ; or it reads μ ``from_mean``, where it was stored before.
+    """
 
     def compute(values: Values, numbers: Sequence[Value]) -> Values:
         precision, sign = _precision(rule, args, values, numbers)
-        theta = values["theta"] + sign * values["eps"] * precision.rsqrt()
-        return {"theta": theta, "mean": values["theta"]} if keep_mean else {"theta": theta}
+        mu = values["mean" if from_mean else "theta"]
+        theta = mu + sign * values["eps"] * precision.rsqrt()
+        return {"theta": theta, "mean": mu} if keep_mean else {"theta": theta}
 
-    return _noise_kernel(rule, args, ["theta", *(["mean"] if keep_mean else [])], compute)
+    return _noise_kernel(rule, args, ["theta", *(["mean"] if keep_mean or from_mean else [])], compute)
 
 
 @cache

@@ -8,7 +8,7 @@ copied: the loop is told where they lie (``memory``).
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -133,10 +133,24 @@ class NativeDraw:
         self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
         self._was_perturbed = False
         self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
+        self._repeated: dict[int, tuple[Call, kernels.Kernel, list[float]]] = {}  # what draws at the same means share
+
+    def again(self, noise: NoiseSource, sign: float) -> NativeDraw | None:
+        """Return another sample that begins at the means that are kept here; None if one is not kept or has moved."""
+        kept = [means for means in self._means.values() if means is not None]
+        if self.other is not None or len(kept) < len(self._native) or False in map(_is_current, self._native):
+            return None
+        draw = NativeDraw(self.buckets, self._native, noise, sign, keep_mean=True, other=None)
+        draw._means, draw._repeated = {**self._means}, self._repeated
+        return draw
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""
         for k, bucket in enumerate(self._native):
+            means = self._means.get(k)
+            if means is not None:
+                self._perturb_from(k, means)
+                continue
             rows = (
                 _rows(bucket) if self._was_perturbed else bucket.rows
             )  # a paused sample: the parameters may have moved
@@ -148,12 +162,23 @@ class NativeDraw:
             means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
                 call.add_column(means.column)
-            run = self._prepared(partial(kernels.perturb, keep_mean=means is not None), k, call, self._sign)
+            kernel, numbers = self._complete(partial(kernels.perturb, keep_mean=means is not None), k, call)
+            seed = self._noise.seed
             self._means[k] = means  # before anything moves, and not before an error: there are no means to restore yet
-            run()
+            call.run(kernel, [*numbers, self._sign], seed=seed, stream=self._stream(k))
         self._was_perturbed = True
         if self.other is not None:
             self.other.perturb()
+
+    def _perturb_from(self, k: int, means: Buffers) -> None:
+        """Write the sample over another one of the same step: only the seed and the sign differ from the call before."""
+        if k not in self._repeated:
+            call = Call(self._native[k].rows)
+            call.add_rows()
+            call.add_column(means.column)
+            self._repeated[k] = call, *self._complete(partial(kernels.perturb, from_mean=True), k, call)
+        call, kernel, numbers = self._repeated[k]
+        call.run(kernel, [*numbers, self._sign], seed=self._noise.seed, stream=self._stream(k))
 
     def restore(self, *, keep_sample: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""
@@ -231,22 +256,26 @@ class NativeDraw:
         """Turn samples of a bucket into means by drawing the noise again."""
         call = Call(_rows_anew(self._native[k]))
         call.add(tensors, written=True)
-        self._run(partial(kernels.perturb, keep_mean=False), k, call, -self._sign)
+        self._run(kernels.perturb, k, call, -self._sign)
 
-    def _run(self, kernel: Any, k: int, call: Call, sign: float) -> None:
+    def _run(self, make_kernel: Any, k: int, call: Call, sign: float) -> None:
         """Run a kernel of the noise on a bucket."""
-        self._prepared(kernel, k, call, sign)()
+        kernel, numbers = self._complete(make_kernel, k, call)
+        call.run(kernel, [*numbers, sign], seed=self._noise.seed, stream=self._stream(k))
 
-    def _prepared(self, kernel: Any, k: int, call: Call, sign: float) -> Callable[[], None]:
-        """Compile a kernel of the noise and look up its arguments; return the call that writes."""
+    def _complete(self, make_kernel: Any, k: int, call: Call) -> tuple[kernels.Kernel, list[float]]:
+        """Add the arrays that the precision of a bucket depends on; return the kernel and its numbers without the sign."""
         bucket = self._native[k]
         call.add_states(bucket.states, precision_fields(bucket.rule))
         args = _args_per_weight(bucket, bucket.rule.precision)
         for name in args:
             call.add(bucket.rule_args[name])
-        numbers = [*_numbers(bucket, bucket.rule.precision), float(bucket.rule_args["sampling_precision"]), sign]
-        stream = sum([len(before.params) for before in self._native[:k]]) if k else 0
-        return partial(call.run, kernel(bucket.rule, args), numbers, seed=self._noise.seed, stream=stream)
+        numbers = [*_numbers(bucket, bucket.rule.precision), float(bucket.rule_args["sampling_precision"])]
+        return make_kernel(bucket.rule, args), numbers
+
+    def _stream(self, k: int) -> int:
+        """Return the number of the noise stream of a bucket's first tensor."""
+        return sum([len(before.params) for before in self._native[:k]]) if k else 0
 
 
 def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Tensor], seed: int) -> None:
@@ -266,6 +295,11 @@ def _rows(bucket: Bucket) -> Rows | None:
         fits = bucket.dtype is torch.float32 and not bucket.overlaps and kernels.is_arithmetic(bucket.rule)
         bucket.rows = Rows.make(bucket.params) if fits else None
     return bucket.rows
+
+
+def _is_current(bucket: Bucket) -> bool:
+    """Return True if the parameters of a bucket lie where native loops last found them."""
+    return bucket.rows is not None and bucket.rows.are_current()
 
 
 def _rows_anew(bucket: Bucket) -> Rows:

@@ -23,21 +23,36 @@ def several_ranks() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
+class Seeds:
+    """The seeds of some samples, drawn from the generator together when the first is used, and hashed with the rank."""
+
+    def __init__(self, generator: torch.Generator | None, count: int) -> None:
+        self._generator, self._count = generator, count
+        self._left: list[int] = []
+
+    def next(self) -> int:
+        """Return the seed of the next sample."""
+        if not self._left:
+            device = "cpu" if self._generator is None else self._generator.device
+            drawn = torch.randint(1 << 62, (self._count,), generator=self._generator, device=device).tolist()
+            self._left = [_hash(seed, dist.get_rank()) for seed in drawn] if several_ranks() else drawn
+            self._left.reverse()
+        return self._left.pop()
+
+
 class NoiseSource:
     """The noise of one sample; ``replay`` lets noise of a device's own generator be drawn again, too."""
 
-    def __init__(self, generator: torch.Generator | None, *, replay: bool = False) -> None:
-        self._generator, self._replay = generator, replay
+    def __init__(self, generator: torch.Generator | None, *, replay: bool = False, seeds: Seeds | None = None) -> None:
+        self._generator, self._replay, self._seeds = generator, replay, seeds or Seeds(generator, 1)
         self._states: dict[int, Tensor] = {}  # of the device's generator, before the noise of a bucket
         self._seed: int | None = None
 
     @property
     def seed(self) -> int:
-        """Return the seed of this sample, drawn from the generator at the first use and hashed with the rank."""
+        """Return the seed of this sample, drawn at the first use."""
         if self._seed is None:
-            device = "cpu" if self._generator is None else self._generator.device
-            seed = int(torch.randint(1 << 62, (), generator=self._generator, device=device))
-            self._seed = _hash(seed, dist.get_rank()) if several_ranks() else seed
+            self._seed = self._seeds.next()
         return self._seed
 
     def normal(self, index: int, device: torch.device, dtype: torch.dtype) -> Normal:

@@ -10,8 +10,7 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -20,10 +19,11 @@ import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Bucket, Grads, Vectors
+from vadam.backends.measures import Measures, curvature_vector, full_precision, sampling_precision
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.plain_draw import PlainDraw
-from vadam.backends.shards import whole
-from vadam.rules.binding import RuleArgs, call, precision_fields, scope, state_of, vector_fields
+from vadam.backends.terms import terms, value
+from vadam.rules.binding import RuleArgs, call, scope, state_of, vector_fields
 
 CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
 
@@ -33,45 +33,25 @@ Values = tuple[list[Tensor], Scalars]
 
 def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, sign: float) -> Values:
     """Return θ = μ ± ε/√(precision + extra)."""
-    state, mu = state_of(rule, vectors, scalars), vectors["mu"]
-    eps = vectors["eps"] if isinstance(sign, float) and sign == 1 else sign * vectors["eps"]
+    state, mu, eps = state_of(rule, vectors, scalars), vectors["mu"], sign * vectors["eps"]
     if hasattr(rule, "deviation"):
         return [mu + call(rule.deviation, state, eps, rule_args=rule_args)], {}
-    return [torch.addcmul(mu, eps, sampling_precision(rule, state, rule_args).rsqrt())], {}
+    return [value(mu + eps * sampling_precision(rule, state, rule_args).rsqrt())], {}
 
 
 def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, accept: Tensor | None) -> Values:
     """Return the new mean and state; where ``accept`` is False, the old ones. No ĥ stands for ĝ∘ĝ."""
     fields = [name for name in rule.State._fields if name not in scalars]
-    old = [vectors[name] for name in fields]
     g, h = vectors["g"], vectors.get("h")
     new = call(rule.update, state_of(rule, vectors, scalars), g, g * g if h is None else h, rule_args=rule_args)
-    values = [getattr(new, name) for name in fields]
-    if accept is not None and scope(rule) == "weight":
-        values = list(torch.where(accept, torch.cat(values), torch.cat(old)).split(g.numel()))
-    elif accept is not None:
-        values = [torch.where(accept, value, before) for value, before in zip(values, old, strict=True)]
+    values = [value(getattr(new, name)) for name in fields]
+    if accept is not None:
+        old = [value(vectors[name]) for name in fields]
+        values = [torch.where(accept, after, before) for after, before in zip(values, old, strict=True)]
     return values, {name: getattr(new, name) for name in scalars}
 
 
-def sampling_precision(rule: ModuleType, state: Any, rule_args: RuleArgs) -> Tensor:
-    """Return the precision of the sampled weights: the posterior's, plus ``sampling_precision``."""
-    precision, extra = call(rule.precision, state, rule_args=rule_args), rule_args["sampling_precision"]
-    return precision if isinstance(extra, float) and not extra else precision + extra
-
-
-def curvature_vector(bucket: Bucket, curvatures: Grads, scale: Grads | None) -> Tensor:
-    """Return ĥ of a bucket times the factors of its parameters."""
-    if scope(bucket.rule) == "model":
-        return curvatures[bucket.params[0]]
-    (h,) = bucket.gather([curvatures[p] for p in bucket.params])
-    if scale is None:
-        return h
-    factors = [scale[p].to(h.dtype).expand(n) for p, n in zip(bucket.params, bucket.sizes, strict=True)]
-    return h * torch.cat(factors).view(h.shape)
-
-
-class Plain:
+class Plain(Measures):
     """Runs rules bucket by bucket."""
 
     def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> PlainDraw:
@@ -116,41 +96,6 @@ class Plain:
         if draw is not None:
             draw.restore()  # parameters without a gradient
 
-    def norms(self, tensors: Sequence[Tensor]) -> Tensor:
-        """Return the norm of each of some tensors on one device, in the widest of their dtypes and at least in float32."""
-        dtype = torch.float64 if any(x.dtype is torch.float64 for x in tensors) else torch.float32
-        return torch.stack([whole(norm) for norm in torch._foreach_norm(list(tensors), 2, dtype)])
-
-    def first_above(self, bound: float, tensors: Sequence[Tensor]) -> int | None:
-        """Return the position of the first of some tensors on the CPU whose norm is not below a bound; None if all are."""
-        if not tensors:
-            return None
-        fine = self.norms(tensors) < bound
-        return None if bool(fine.all()) else int(fine.logical_not().nonzero()[0])
-
-    def precision(self, bucket: Bucket) -> Tensor:
-        """Return the precision of the posterior as one vector."""
-        state = state_of(bucket.rule, self.precision_vectors(bucket), bucket.scalars())
-        return call(bucket.rule.precision, state, rule_args=bucket.vector_args())
-
-    def sampling_precision(self, bucket: Bucket, vectors: Vectors) -> Tensor:
-        """Return the precision of a bucket's sampled weights, given the vectors that it depends on."""
-        return sampling_precision(bucket.rule, state_of(bucket.rule, vectors, bucket.scalars()), bucket.vector_args())
-
-    def product(self, bucket: Bucket, vectors: Vectors, g: Tensor, deviation: Tensor) -> Tensor:
-        """Return ĝ∘ε/σ, given θ − μ: by the rule if it has a basis of its own, otherwise weight by weight."""
-        if not hasattr(bucket.rule, "products"):
-            return g * deviation * self.sampling_precision(bucket, vectors)
-        state = state_of(bucket.rule, vectors, bucket.scalars())
-        with _full_precision(bucket.device):
-            return call(bucket.rule.products, state, g, deviation, rule_args=bucket.vector_args())
-
-    def precision_vectors(self, bucket: Bucket, *slots: Sequence[Tensor]) -> Vectors:
-        """Gather the vectors that the precision depends on; further lists of tensors come under their numbers."""
-        names = precision_fields(bucket.rule)
-        own = [bucket.params if name == "mu" else bucket.field(name) for name in names]
-        return dict(zip([*names, *map(str, range(len(slots)))], bucket.gather(*own, *slots), strict=True))
-
     def overwrites(self, bucket: Bucket, mu: Tensor) -> bool:
         """Return True if writing the sample overwrites the vector of the means."""
         return bucket.is_view(mu) or bucket.size > CHUNK
@@ -160,9 +105,19 @@ class Plain:
         normal = noise.normal(index, bucket.device, bucket.dtype)
         return self._in_parts(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
 
-    def evaluate(self, function: Callable[..., Values], *arguments: Any) -> Values:
-        """Compute one part of a bucket. Another backend may compile the function."""
-        return function(*arguments)
+    def evaluate(
+        self,
+        function: Callable[..., Values],
+        rule: ModuleType,
+        vectors: Vectors,
+        scalars: Scalars,
+        rule_args: RuleArgs,
+        argument: Any,
+    ) -> Values:
+        """Compute one part of a bucket, by few operations if the rule is elementwise. Another backend may compile the function."""
+        if scope(rule) == "weight":
+            vectors, rule_args = terms(vectors), terms(rule_args)
+        return function(rule, vectors, scalars, rule_args, argument)
 
     def _in_parts(
         self,
@@ -174,30 +129,25 @@ class Plain:
         normal: Normal | None = None,
     ) -> Values:
         """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
-        rule_args = bucket.vector_args()
+        rule, scalars, rule_args, size = bucket.rule, bucket.scalars(), bucket.vector_args(), bucket.size
 
         def evaluate(parts: Vectors, args: RuleArgs) -> Values:
             noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
-            return self.evaluate(function, bucket.rule, parts | noise, bucket.scalars(), args, argument)
+            return self.evaluate(function, rule, parts | noise, scalars, rule_args | args, argument)
 
-        size = bucket.size
-        if scope(bucket.rule) != "weight":
-            with _full_precision(bucket.device):
-                return evaluate(vectors, rule_args)
+        if scope(rule) != "weight":
+            with full_precision(bucket.device):
+                return evaluate(vectors, {})
         if bucket.device.type != "cpu" or size <= CHUNK:
-            return evaluate(vectors, rule_args)
+            return evaluate(vectors, {})
         # torch shares a chunk between two threads. What is left over is cut in halves, so that no number of threads rounds otherwise.
         rest = size - size % CHUNK
-        scalars: Scalars = {}
-        for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size]):
-            parts = {name: x[start:end] for name, x in vectors.items()}
-            cut = {name: rule_args[name][start:end] for name in bucket.args_per_weight}
-            new, scalars = evaluate(parts, rule_args | cut)
-            torch._foreach_copy_([parts[name] for name in results], new)
-        return [vectors[name] for name in results], scalars
-
-
-def _full_precision(device: torch.device) -> AbstractContextManager[Any]:
-    """Return a context without autocast: a forward pass that draws weights would round their matrix products."""
-    available = torch.amp.is_autocast_available(device.type)
-    return torch.autocast(device.type, enabled=False) if available else nullcontext()
+        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size])]
+        args = {name: rule_args[name].split(sizes) for name in bucket.args_per_weight}
+        chunks = {name: x.split(sizes) for name, x in vectors.items()}
+        new_scalars: Scalars = {}
+        for i in range(len(sizes)):
+            chunk = {name: x[i] for name, x in chunks.items()}
+            new, new_scalars = evaluate(chunk, {name: x[i] for name, x in args.items()})
+            torch._foreach_copy_([chunk[name] for name in results], new)
+        return [vectors[name] for name in results], new_scalars

@@ -9,36 +9,28 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterable
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from vadam.backends.bucket import Bucket, Grads, storage_dtype
-from vadam.backends.noise import NoiseSource
-from vadam.gaussian import MeanFieldGaussian, Summary
-from vadam.gaussian.summary import settings
+from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
+from vadam.backends.noise import NoiseSource, Seeds
 from vadam.optim import checks, prior
 from vadam.optim.averages import mean_of_losses
 from vadam.optim.context import SampledParams
 from vadam.optim.estimate import Estimate, gradients
-from vadam.optim.gradient_steps import GradientSteps
 from vadam.optim.interrupts import Uninterrupted
+from vadam.optim.recovery import ClosureCall, Recovery
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample, WeightState
-from vadam.optim.snapshot import mean_field, names
 from vadam.rules import arguments
 
 Closure = Callable[[], Any]
 
 
-class VariationalOptimizer(GradientSteps):
+class VariationalOptimizer(Recovery):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
-
-    _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample
-    _unpaired: NoiseSource | None  # of an antithetic pair's first half
-    _base: Grads  # gradients that were there before a closure with several samples
 
     def __init__(
         self,
@@ -71,14 +63,16 @@ class VariationalOptimizer(GradientSteps):
         self._weights = WeightState()
         self._plans = []
         self._estimate = Estimate(self)
-        self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
+        self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
         weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
-        wide = [g.to(storage_dtype(g)) for g in grads.values()]
+        wide = [*grads.values()]
+        if not {g.dtype for g in wide}.isdisjoint(HALF):
+            wide = [g.to(storage_dtype(g)) for g in wide]
         return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
     def _check_way(self, closure: Closure | None) -> None:
@@ -121,18 +115,25 @@ class VariationalOptimizer(GradientSteps):
         if paused is None or not paused.has_new_gradient():
             self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = self._trained()
-        if self.samples > 1:  # a closure may add to gradients of earlier micro-batches instead of clearing them
-            self._base = {p: g.detach().clone() for p, g in gradients(params).items()}
-        losses = []
+        before = gradients(params) if self.samples > 1 else {}
+        base = {p: g.detach().clone() for p, g in before.items()}
+        pairs = 2 if self.antithetic else 1
+        self._seeds = Seeds(self.generator, -(-self.samples // pairs))
+        losses: list[Any] = []
         holder = ClosureCall()
         self._holder = weakref.ref(holder)
         try:
-            for left in reversed(range(self.samples)):
-                self._open_sample(Owner.CLOSURE)
+            for _ in range(self.samples):
+                with Uninterrupted():
+                    if losses:
+                        self._close_sample(restore=self.curvature_degree == 1, last=False)
+                    self._open_sample(Owner.CLOSURE)
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
-                if left:
-                    self._close_sample()
+                if (
+                    len(losses) == 1
+                ):  # the closure may add to gradients of earlier micro-batches instead of clearing them
+                    self._base = {p: base[p] for p, g in before.items() if p.grad is g}
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
                 mean_loss = mean_of_losses(losses)
@@ -177,22 +178,27 @@ class VariationalOptimizer(GradientSteps):
             noise, sign, self._unpaired = unpaired, -1.0, None
         else:
             replay = self.antithetic or not self.store_mean
-            noise, sign = NoiseSource(self.generator, replay=replay), 1.0
+            noise, sign = NoiseSource(self.generator, replay=replay, seeds=self._seeds), 1.0
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        buckets = self._buckets(trained, sampled=True)
-        draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
+        draw = self._weights.draw_again(noise, sign)
+        if draw is None:
+            buckets = self._buckets(trained, sampled=True)
+            draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
 
-    def _close_sample(self, *, restore: bool = True) -> None:
-        """End a sample: restore the mean unless the update follows at once, and count it if it has a gradient."""
+    def _close_sample(self, *, restore: bool = True, last: bool = True) -> None:
+        """End a sample, and count it if it has a gradient.
+
+        Without ``restore`` the update follows at once or, if it is not the ``last`` sample, the next one.
+        """
         owner = self._weights.owner
         assert owner is not None
         keep_sample = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
         with Uninterrupted():
             sample = self._weights.close(restore=restore, keep_sample=keep_sample)
-            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=not restore)
+            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=last and not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         """Add a closed sample to the estimate; one without a gradient does not count."""
@@ -203,41 +209,6 @@ class VariationalOptimizer(GradientSteps):
             self._unpaired = sample.unpaired_before
         if not counts:
             sample.draw.restore()  # the update begins at the mean, whichever sample has the gradient
-
-    def _drop_sample(self) -> None:
-        """End a sample that failed: it leaves no trace."""
-        with Uninterrupted():
-            sample = self._weights.sample
-            self._weights.reset()
-            if sample is not None:
-                self._captured(sample)
-                self._unpaired = sample.unpaired_before
-            self._estimate.unstash_grads()
-
-    def _drop_step(self) -> None:
-        """End a step that failed."""
-        with Uninterrupted():
-            self._drop_sample()
-            self._reset_step()
-
-    def _heal(self) -> None:
-        """Drop the sample of a block or closure that was left while its clean-up was interrupted."""
-        owner, holder = self._weights.owner, self._holder
-        if owner in (Owner.CONTEXT, Owner.CLOSURE) and (holder is None or holder() is None):
-            self._drop_sample() if owner is Owner.CONTEXT else self._drop_step()
-
-    def _reset_step(self) -> None:
-        """Start a step afresh: no sample, no estimate, the parameters hold the mean."""
-        if (
-            self._estimate.is_empty
-            and self._weights.is_idle
-            and not (self._holder or self._unpaired or self._from_loop)
-        ):
-            return
-        with Uninterrupted():
-            self._weights.reset()
-            self._holder, self._unpaired, self._base, self._from_loop = None, None, {}, False
-            self._estimate.reset()
 
     # The update --------------------------------------------------------------------------------------------------------------
 
@@ -267,29 +238,3 @@ class VariationalOptimizer(GradientSteps):
     def _buckets_to_update(self, g: Grads, h: Grads, scale: Grads | None) -> list[Bucket]:
         """Return the parameters that have a gradient, with the arguments of this update."""
         return self._buckets(g)
-
-    # What was learned --------------------------------------------------------------------------------------------------------
-
-    def posterior(self, model: nn.Module | None = None) -> MeanFieldGaussian:
-        """Return a snapshot of q = N(mean, 1/precision), one entry per parameter.
-
-        The names are the model's: of ``model``, or of the attached one, or as given by ``named_parameters()`` to the
-        constructor; otherwise "0", "1", ... in the order of the parameters ("0.0", ... where there are several groups).
-        """
-        return mean_field(self, model)
-
-    def summary(self, model: nn.Module | None = None) -> Summary:
-        """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it.
-
-        A temperature or data_weight that is not 1 is shown too.
-        """
-        groups = [group for group in self.param_groups if not group["deterministic"]]
-        values = {name: {group.get(name, 1.0) for group in groups} for name in ("temperature", "data_weight")}
-        return replace(self.posterior(model).summary(), settings=settings(**values))
-
-    def _name(self, p: Tensor) -> str:
-        return f"parameter {names(self)[p]!r} of shape {tuple(p.shape)}"
-
-
-class ClosureCall:
-    """A marker that lives as long as a call of ``step(closure)``: once it is gone, the call has ended."""

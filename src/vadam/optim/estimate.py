@@ -72,21 +72,24 @@ class Estimate:
             self.reset()  # the samples were meant for a step that was never taken
         if self.last is None:
             return
-        self._stashed = gradients(params)
-        if self._h is None:
-            self._h = self._optimizer._curvatures(self.last, self._stashed)
-        elif self._before is not None:
-            recorded = self._rescaled(self._h, self._before, self._stashed)
-            self._h = self._optimizer._curvatures(self.last, self._stashed) | recorded
-            self._before = None
+        if not self._stashed:
+            self._stash(self.last, gradients(params))
         for p in params:
             p.grad = base[p].clone() if base and p in base else None
-        if not are_same(self._stashed.values(), self._means.values()):
-            # The next gradient may be written to the same memory, as in buckets of DDP.
-            self._stashed = {p: g if self._means.get(p) is g else g.clone() for p, g in self._stashed.items()}
+
+    def _stash(self, last: Sample, g: Grads) -> None:
+        if self._h is None:
+            self._h = self._optimizer._curvatures(last, g)
+        elif self._before is not None:
+            recorded = self._rescaled(self._h, self._before, g)
+            self._h = self._optimizer._curvatures(last, g) | recorded
+            self._before = None
+        # The next gradient may be written to the same memory, as in buckets of DDP.
+        own = are_same(g.values(), self._means.values())
+        self._stashed = g if own else {p: x if self._means.get(p) is x else x.clone() for p, x in g.items()}
 
     def unstash_grads(self) -> None:
-        """Put the mean gradient back after a sample that does not count."""
+        """Let ``p.grad`` hold the mean gradient of the samples so far."""
         for p, g in self._stashed.items():
             p.grad = g
         self._stashed = {}
@@ -111,13 +114,13 @@ class Estimate:
             if captured is not None:
                 h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
             self._h = h if self._h is None else running_mean(self._h, h, self.count)
-            self._means = running_mean(self._stashed, g, self.count)
-            for p, mean in self._means.items():
-                p.grad = mean
-            self._stashed, self._before = {}, None
+            self._stashed = self._means = running_mean(self._stashed, g, self.count)
+            self._before = None
+            if last or not settled:
+                self.unstash_grads()
         if self._h is not None and not settled and self._before is None:
             self.expect_scaling(params)
-        self._marks = None if last else GradientMarks(params)
+        self._marks = None if settled else GradientMarks(params)
         return True
 
     def expect_scaling(self, params: list[Tensor]) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from vadam.optim.rule_optimizer import RuleOptimizer
 
 
-NOT_ARGUMENTS = ("params", "param_names")
+NOT_ARGUMENTS = {"params": None, "param_names": None}
 IMMUTABLE = {bool, int, float, str, tuple, type(None)}
 
 
@@ -89,7 +89,7 @@ class Plan:
 
 def _settings(groups: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
     """Return the arguments of parameter groups; None if one can change in place or stands for tensors."""
-    found = [{name: value for name, value in group.items() if name not in NOT_ARGUMENTS} for group in groups]
+    found = [{**group, **NOT_ARGUMENTS} for group in groups]
     for settings in found:
         if not {*map(type, settings.values())} <= IMMUTABLE or isinstance(settings.get("prior"), str):
             return None

@@ -52,7 +52,7 @@ class WeightState:
         self.sample: Sample | None = None
         self.owner: Owner | None = None
         self.paused: Sample | None = None
-        self._overdue: Sample | None = None  # closed, but held until an update overwrites it
+        self._overdue: Sample | None = None  # closed, but held until an update or the next sample overwrites it
 
     @property
     def is_idle(self) -> bool:
@@ -71,12 +71,13 @@ class WeightState:
         self.sample, self.owner, self.paused = sample, owner, None
         try:
             sample.draw.perturb()
+            self._overdue = None
         except BaseException:
             self._restore()
             raise
 
     def close(self, *, restore: bool = True, keep_sample: bool = False) -> Sample:
-        """End the sample and return it; without ``restore`` the parameters hold it until an update overwrites it.
+        """End the sample and return it; without ``restore`` the parameters hold it until an update or a sample overwrites it.
 
         To be called where signals wait.
         """
@@ -87,6 +88,15 @@ class WeightState:
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
         _held.pop(id(self), None)
         return sample
+
+    def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
+        """Return a draw in place of the sample that the parameters still hold; None if they hold the mean, as afterwards."""
+        held = self._overdue
+        draw = None if held is None else held.draw.again(noise, sign)
+        if held is not None and draw is None:
+            held.draw.restore()
+            self._overdue = None
+        return draw
 
     def pause(self) -> None:
         """Put the sample of a loop aside: the parameters hold the mean until it is resumed."""

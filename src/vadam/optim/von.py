@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Iterable, Sequence
+from types import ModuleType
 from typing import Any, Unpack
 
 import torch
@@ -12,13 +14,14 @@ from torch import Tensor
 
 from vadam import curvature as curvatures
 from vadam import rules
-from vadam.backends.bucket import Bucket, Grads
-from vadam.backends.plain import curvature_vector
-from vadam.backends.shards import is_sharded
+from vadam.backends.bucket import Bucket, Grads, storage_dtype
+from vadam.backends.measures import curvature_vector
+from vadam.backends.shards import is_sharded, whole
 from vadam.optim import checks
-from vadam.optim.base import Closure, ClosureCall
+from vadam.optim.base import Closure
 from vadam.optim.common import Common
 from vadam.optim.interrupts import Uninterrupted, without_grad
+from vadam.optim.recovery import ClosureCall
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
@@ -32,14 +35,15 @@ class VON(SecondOrder, Reparameterised):
     r"""Variational Online Newton (paper §3.1, App. D), with natural momentum (§4) if asked for.
 
     Input: α (``lr``), 1 − β (``beta``, the decay rate), γ̄ (``momentum``), N (``num_data``), λ (``prior_precision``),
-    τ (``tau``)
+    τ (``tau``), ξ (``step_bound``)
 
     .. code-block:: text
 
         θ ← μ + σ∘ε,  σ = 1/√(N s + τλ)
         ĝ ← minibatch gradient of f at θ,  ĥ ← diagonal of its Hessian there
         s₊ ← (1 − τβ) s + β ĥ
-        μ ← μ − α (ĝ + τλ/N μ)/(s₊ + τλ/N) + γ̄ (s + τλ/N)/(s₊ + τλ/N) ∘ (μ − μ₋)
+        p ← max((1 − β) p, |ĝ|∞),  d = max(s₊ + τλ/N, p/ξ)
+        μ ← μ − α (ĝ + τλ/N μ)/d + γ̄ (s + τλ/N)/d ∘ (μ − μ₋)
 
     ``curvature`` says where ĥ comes from:
 
@@ -48,6 +52,9 @@ class VON(SecondOrder, Reparameterised):
       differentiate twice: the closure returns the loss and does not call ``backward()``;
     - "score": for objectives without a gradient, from values alone. The closure returns a number F(θ); ĝ = F ε/σ and
       ĥ = F (ε² − 1)/σ², where the mean of F over the other samples is subtracted to reduce the variance.
+
+    The denominator d is at least the largest gradient of the last 1/β steps / ξ, so that ĝ moves no weight by more than α ξ. This changes
+    the lengths of steps, not where they end, and not s; ``step_bound=math.inf`` is the paper's VON.
 
     ĥ may be negative. Back-tracking (App. D.1) shortens β so that the precision stays positive; ``backtrack`` is its margin δ. The
     other arguments, ``exact_momentum`` among them, are those of :class:`vadam.Vadam` and :class:`vadam.VOGN`.
@@ -73,6 +80,7 @@ class VON(SecondOrder, Reparameterised):
         exact_momentum: bool = False,
         damping: float = 0.0,
         tau: float = 1.0,
+        step_bound: float = 1.0,
         **common: Unpack[Common],
     ) -> None:
         checks.one_of("curvature", curvature, ("reparam", "exact", "hutchinson", "score"))
@@ -157,11 +165,41 @@ class VON(SecondOrder, Reparameterised):
                 h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)
         return g, h
 
+    # The bound of a step -----------------------------------------------------------------------------------------------------
+
+    def _states_of(self, params: list[Tensor], rule: ModuleType, group: Group) -> list[dict[str, Any]]:
+        """Return the rule's states, and with a bound of the step the largest recent gradient of each parameter."""
+        states = super()._states_of(params, rule, group)
+        if not group["deterministic"] and group["step_bound"] < math.inf:
+            for p, state in zip(params, states, strict=True):
+                state.setdefault("peak", torch.zeros((), dtype=storage_dtype(p), device=p.device))
+        return states
+
+    def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
+        """Record the largest gradient of each parameter, then apply the rule."""
+        for group in self.param_groups:
+            for p in [p for p in group["params"] if p in g and p.numel() and "peak" in self.state[p]]:
+                old = self.state[p]["peak"]
+                largest = whole(torch.linalg.vector_norm(g[p], math.inf)).to(old)
+                new = rules.von.new_peak(old, largest, beta=1 - group["beta"])
+                self.state[p]["peak"] = new if accept is None else torch.where(accept.to(old.device), new, old)
+        super()._apply(g, h, scale, accept)
+
+    def _peak(self, bucket: Bucket) -> Tensor | float:
+        """Return the largest recent gradient of all sampled weights; 0 if no step is bounded."""
+        peaks = [state["peak"].to(bucket.device, bucket.dtype) for state in self.state.values() if "peak" in state]
+        return torch.stack(peaks).max() if peaks else 0.0
+
     def _buckets_to_update(self, g: Grads, h: Grads, scale: Grads | None) -> list[Bucket]:
-        """Return the buckets with the largest β, as a fraction of what was asked for, that keeps every precision positive."""
+        """Return the buckets with the largest β, as a fraction of what was asked for, that keeps every precision positive.
+
+        The largest recent gradient, which bounds a step, is that of all weights.
+        """
         fraction = self._feasible_fraction(g, h, scale)
         return [
-            bucket.with_args({**bucket.rule_args, "beta": bucket.rule_args["beta"] * fraction})
+            bucket.with_args(
+                {**bucket.rule_args, "beta": bucket.rule_args["beta"] * fraction, "peak": self._peak(bucket)}
+            )
             if bucket.sampled
             else bucket
             for bucket in super()._buckets_to_update(g, h, scale)

@@ -4,9 +4,11 @@
     μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (s₊ + τλ̃) + γ̄ (s + τλ̃)/(s₊ + τλ̃) ∘ (μ − μ₋)
 
 The vector kept is not μ₋ but u = (s + τλ̃) ∘ (μ − μ₋), the last step in natural coordinates: then u₊ = γ̄ u − α (ĝ + τλ̃ (μ − μ₀)) and
-μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions. ``damping`` is added to the denominators.
+μ₊ = μ + u₊ / (s₊ + τλ̃), the same update without a quotient of precisions. ``damping`` is added to the
+denominators, which are at least p₊/ξ, as in VON.
 """
 
+import math
 from typing import NamedTuple
 
 import torch
@@ -41,9 +43,11 @@ def update(
     mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
     damping: Scalar = 0.0,
+    peak: Scalar = 0.0,
+    xi: Scalar = math.inf,
 ) -> State:
     mu, u, s = state
     s = (1 - tau * beta) * s + beta * h
     u = gamma * u - alpha * (g + pull(mu, mu0, tau * lam / N))
-    mu = mu + ratio(u, s, tau * lam / N + damping)
+    mu = mu + ratio(u, s, tau * lam / N + damping, peak / xi)
     return State(mu, u, s)

@@ -7,7 +7,8 @@ The equations are VON's; what differs is where ĥ comes from, and ĥ ≥ 0 keeps
 """
 
 from vadam.rules.binding import Curvature
-from vadam.rules.von import ARGUMENTS, MOMENTUM_RULES, State, init, precision, rule_args, update
+from vadam.rules.von import ARGUMENTS_OF_VOGN as ARGUMENTS
+from vadam.rules.von import MOMENTUM_RULES, State, init, precision, rule_args, update
 
 __all__ = ["ARGUMENTS", "MOMENTUM_RULES", "State", "init", "precision", "rule_args", "update"]
 

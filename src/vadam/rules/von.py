@@ -2,12 +2,14 @@
 
     θ ~ N(μ, σ²),  σ⁻² = N (s + τλ̃)
     s₊ = (1 − τβ) s + β ĥ
-    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / (s₊ + τλ̃)
+    μ₊ = μ − α (ĝ + τλ̃ (μ − μ₀)) / max(s₊ + τλ̃, p₊/ξ)
 
 ĥ is the diagonal of the Hessian or an estimate of it. It may be negative: ``feasible_beta`` is App. D.1's back-tracking.
-``damping`` is added to the denominator.
+``damping`` is added to the denominator. p₊ = max((1 − β) p, |ĝ|∞) is the largest gradient of the last 1/β steps (``new_peak``), one number
+for all weights, so that ĝ moves no weight by more than αξ. The paper has ξ = ∞.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -24,6 +26,7 @@ from vadam.rules.arguments import (
     MOMENTUM,
     NEWTON_INIT_PRECISION,
     TAU,
+    Argument,
 )
 from vadam.rules.binding import Curvature
 
@@ -34,7 +37,14 @@ TINY = 1e-19
 
 CURVATURE = Curvature.HESSIAN
 MOMENTUM_RULES = {False: "natural_momentum", True: "exact_momentum"}
-ARGUMENTS = (
+STEP_BOUND = Argument(
+    "step_bound",
+    1.0,
+    "(0, inf]",
+    "Bound ξ of what the gradient moves a weight, before the rate: the denominator is at least the largest recent gradient / ξ. "
+    "inf is the paper's step.",
+)
+ARGUMENTS_OF_VOGN = (
     LR._replace(default=0.1),
     BETA,
     *DATA_AND_PRIOR,
@@ -44,6 +54,7 @@ ARGUMENTS = (
     DAMPING,
     TAU,
 )
+ARGUMENTS = (*ARGUMENTS_OF_VOGN, STEP_BOUND)
 
 
 def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,12 +66,14 @@ def rule_args(values: Mapping[str, Any]) -> dict[str, Any]:
         "gamma": values["momentum"],
         "damping": values["damping"],
         "tau": values["tau"],
+        "peak": 0.0,
+        "xi": values.get("step_bound", math.inf),
     }
 
 
-def ratio(x: Tensor, scale: Tensor, constant: Scalar) -> Tensor:
-    """Return x / (scale + constant), and 0 where the denominator is 0, even if a momentum x is not."""
-    d = scale + constant
+def ratio(x: Tensor, scale: Tensor, constant: Scalar, floor: Scalar = 0.0) -> Tensor:
+    """Return x / max(scale + constant, floor), and 0 where the denominator is 0, even if a momentum x is not."""
+    d = scale + constant if is_zero(floor) else (scale + constant).clamp(min=floor)
     if isinstance(constant, NUMBERS) and constant >= TINY:
         return x / d
     return x * (d / TINY).clamp(max=1.0) / d.clamp(min=TINY)
@@ -101,11 +114,18 @@ def update(
     mu0: Scalar = 0.0,
     tau: Scalar = 1.0,
     damping: Scalar = 0.0,
+    peak: Scalar = 0.0,
+    xi: Scalar = math.inf,
 ) -> State:
     mu, s = state
     s = (1 - tau * beta) * s + beta * h
-    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), s, tau * lam / N + damping)
+    mu = mu - alpha * ratio(g + pull(mu, mu0, tau * lam / N), s, tau * lam / N + damping, peak / xi)
     return State(mu, s)
+
+
+def new_peak(peak: Tensor, largest: Tensor, *, beta: Scalar) -> Tensor:
+    """Return p₊ = max((1 − β) p, |ĝ|∞): the largest gradient so far, which fades as s does."""
+    return torch.maximum((1 - beta) * peak, largest)
 
 
 def feasible_beta(

@@ -4,6 +4,7 @@ Linear regression has a closed form, logistic regression the exact mean-field po
 average of the weights; both halves start from the same weights.
 """
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def _by_von(X: Tensor, y: Tensor) -> MeanFieldGaussian:
     model = nn.Linear(FEATURES, 1, bias=False, dtype=torch.float64)
     named = model.named_parameters()
     newton: dict[str, Any] = {"lr": 1.0, "beta": 0.0, "curvature": "exact", "samples": 2, "antithetic": True}
-    opt = VON(named, num_data=len(X), prior_precision=PRIOR, **newton)
+    opt = VON(named, num_data=len(X), prior_precision=PRIOR, step_bound=math.inf, **newton)
     opt.step(lambda: 0.5 * (model(X) - y).square().mean())
     found = opt.posterior(model)
     assert isinstance(found, MeanFieldGaussian)

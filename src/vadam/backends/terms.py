@@ -1,0 +1,109 @@
+"""Sums and products of vectors in fewer operations: a product waits until it is known what it is added to.
+
+    x + c·y     torch.add         one operation instead of two
+    x + c·y∘z   torch.addcmul     one instead of three
+    x + c·y/z   torch.addcdiv     one instead of three
+
+A rule that is given terms instead of vectors reads its weights half as often on a CPU and takes half the launches on a GPU.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Number = float | int
+
+
+class Term:
+    """The product c·x of a number and a vector, or c·x∘y or c·x/y with a second vector; computed when it is needed."""
+
+    def __init__(self, x: Tensor, c: float = 1.0, y: Tensor | None = None, *, divided: bool = False) -> None:
+        self._x, self._c, self._y, self._divided = x, c, y, divided
+
+    def value(self) -> Tensor:
+        """Compute the term."""
+        return self._vector() if self._c == 1 else self._vector() * self._c
+
+    def _vector(self) -> Tensor:
+        """Compute the term without its number."""
+        if self._y is None:
+            return self._x
+        return self._x / self._y if self._divided else self._x * self._y
+
+    def _added_to(self, base: Tensor) -> Term:
+        if self._y is None:
+            return Term(torch.add(base, self._x, alpha=self._c))
+        add = torch.addcdiv if self._divided else torch.addcmul
+        return Term(add(base, self._x, self._y, value=self._c))
+
+    def _effort(self) -> int:
+        """Return the number of operations that computing the term takes."""
+        return (self._y is not None) + (self._c != 1)
+
+    def __add__(self, other: Term | Number) -> Term:
+        if isinstance(other, Term):
+            base, rest = (other, self) if other._effort() < self._effort() else (self, other)
+            return rest._added_to(base.value())
+        if self._c == 1:
+            return Term(self._vector() + other)
+        constant = torch.scalar_tensor(other, dtype=self._x.dtype, device="cpu")
+        return Term(torch.add(constant, self._vector(), alpha=self._c))
+
+    def __neg__(self) -> Term:
+        return Term(self._x, -self._c, self._y, divided=self._divided)
+
+    def __sub__(self, other: Term | Number) -> Term:
+        return self + -other
+
+    def __rsub__(self, other: Number) -> Term:
+        return -self + other
+
+    def __mul__(self, other: Term | Number) -> Term:
+        if isinstance(other, Term):
+            return Term(self._vector(), self._c * other._c, other._vector())
+        return Term(self._x, self._c * float(other), self._y, divided=self._divided)
+
+    def __truediv__(self, other: Term | Number) -> Term:
+        if isinstance(other, Term):
+            return Term(self._vector(), self._c, other.value(), divided=True)
+        return self * (1 / float(other))
+
+    def __rtruediv__(self, other: Number) -> Term:
+        return Term(other / self.value())
+
+    def __pow__(self, exponent: Number) -> Term:
+        return self * self if exponent == 2 else Term(self.value() ** exponent)
+
+    def sqrt(self) -> Term:
+        """Return the root; that of the number is taken apart."""
+        return Term(self._vector().sqrt(), math.sqrt(self._c)) if self._c > 0 else Term(self.value().sqrt())
+
+    def __getattr__(self, name: str) -> Callable[..., Term]:
+        """Return another method of a tensor."""
+        method = getattr(Tensor, name)
+        return lambda *args, **kwargs: self.__torch_function__(method, (), (self, *args), kwargs)
+
+    @classmethod
+    def __torch_function__(
+        cls, function: Callable[..., Tensor], _: Any, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    ) -> Term:
+        """Call a function of torch with the values of the terms."""
+        named = {name: value(x) for name, x in (kwargs or {}).items()}
+        return cls(function(*map(value, args), **named))
+
+    __radd__, __rmul__ = __add__, __mul__
+
+
+def terms(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the values with each tensor as a term."""
+    return {name: Term(x) if isinstance(x, Tensor) else x for name, x in values.items()}
+
+
+def value(x: Any) -> Any:
+    """Return the value of a term, and anything else as it is."""
+    return x.value() if isinstance(x, Term) else x
