@@ -343,7 +343,7 @@ def profile(repeats: int) -> dict[str, Any]:
 
 
 def _part_of(file: str, function: str) -> str:
-    if file.endswith("optim/threads.py"):
+    if file.endswith("backends/threads.py"):
         return "native loops"
     if f"{os.sep}vadam{os.sep}" in file:
         return "Python of vadam"

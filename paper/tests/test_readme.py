@@ -105,6 +105,15 @@ def test_intent(evidence: Evidence) -> None:
     assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("NLL, ECE")
 
 
+def test_images(evidence: Evidence) -> None:
+    rows = recorded("vision", "Fashion-MNIST, test images")
+    assert {row["Seeds"] for row in rows.values()} == {"1"}, "more seeds are recorded: the row says first seed"
+    shown = {name: f"{number(row['AUROC, mnist']):.3f}; {number(row['NLL']):.3f}" for name, row in rows.items()}
+    row = evidence("notice OOD images").replace("*", "")
+    assert f"| {shown['Vadam (Theorem 1)']} Vadam | {shown['AdamW']} AdamW, {shown['MC-Dropout']} MC-Dropout, " in row
+    assert f"{shown['Last-layer Laplace']} last-layer Laplace" in row
+
+
 def test_correlations(evidence: Evidence) -> None:
     rows = recorded("correlated")
     ours, bound = (number(rows[name]["USPS 3 vs 5"]) for name in ("EVON", "nearest diagonal Gaussian"))
