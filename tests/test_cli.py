@@ -390,7 +390,7 @@ def test_an_interruption_while_the_command_is_imported_leaves_no_traceback(
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cli, "_run", interrupted)
+    monkeypatch.setattr(cli, "run_command", interrupted)
     with pytest.raises(SystemExit) as stopped:
         cli.main()
     assert stopped.value.code == 130

@@ -10,6 +10,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 import torch.distributed as dist
+from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
@@ -48,19 +49,21 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
     result = []
     group = opt.param_groups[0]
     rule, rule_args = opt._rule_and_args(group)
+    means_of_grads = [gathered(g).mean(0) for g in grads]
+    rule_args = rule_args | largest_gradient(opt, params, means_of_grads)
     for k, (p, g) in enumerate(zip(params, grads, strict=True)):
         precision = opt._precision(p) + rule_args["sampling_precision"]
-        g_hat = gathered(g).mean(0)
+        g_hat = means_of_grads[k]
         if spec.needs_attach:
             h = gathered(squares[k]).mean(0)
         elif not spec.elementwise:
-            state = rule.State(means[k], **opt.state[p])
+            state = rule.State(means[k], **fields(rule, opt.state[p]))
             h = gathered(call(rule.products, state, g, drawn[k] - means[k], rule_args=rule_args)).mean(0)
         elif spec.degree == 1:
             h = gathered(curvature.reparameterised(g, (drawn[k] - means[k]) * precision.sqrt(), precision)).mean(0)
         else:
             h = g_hat**2
-        state = rule.State(p.detach(), **opt.state[p])
+        state = rule.State(p.detach(), **fields(rule, opt.state[p]))
         result.append(call(rule.update, state, g_hat, h, rule_args=rule_args).mu)
     return result
 

@@ -12,6 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
 import torch.distributed as dist
+from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
@@ -87,8 +88,9 @@ class Sharded:
         norm = torch.stack([g.norm() for g in clipped]).norm()
         factor = (CLIP / (norm + 1e-6)).clamp(max=1.0)
         result = []
+        rule_args = rule_args | largest_gradient(self.opt, self.params, [factor * g for g in clipped])
         for k, p in enumerate(self.params):
-            state = rule.State(before[k], **{name: whole(value) for name, value in self.opt.state[p].items()})
+            state = rule.State(before[k], **{name: whole(x) for name, x in fields(rule, self.opt.state[p]).items()})
             new = call(rule.update, state, factor * clipped[k], factor**self.spec.degree * h[k], rule_args=rule_args)
             result.append(new.mu)
         return result

@@ -138,6 +138,17 @@ def test_huge_numbers_can_be_computed_with():
     assert encoder.left_out["note"] == f"it is always {('one two ' * 20)[:40]}…"
 
 
+@pytest.mark.parametrize("learned", ["25.12.2021", "12/25/2021", "2021-12-25"])
+@pytest.mark.parametrize("written", ["2022-12-03", "20221203", "03.12.2022", "2022-12-03 00:00"])
+def test_dates_that_can_be_read_in_one_way_only_are_read_so(learned: str, written: str):
+    """Whatever the column was learned from, a date with the year first or with dots is one day."""
+    table = pd.DataFrame({"d": [learned, learned.replace("25", "26")] * 5, "x": range(10)})
+    encoder = TableEncoder().fit(table)
+    new = pd.DataFrame({"d": [written, learned], "x": [1, 2]})
+    days = encoder.encode(new).values[0, encoder.outputs.index("d")]
+    assert days == (pd.Timestamp("2022-12-03") - pd.Timestamp(0)).days
+
+
 def test_a_month_that_cannot_be_one_puts_the_day_first():
     table = pd.DataFrame({"d": ["04/03/2021", "25/12/2021"] * 5, "x": range(10)})
     encoder = TableEncoder().fit(table)

@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 from estimators.line import line
 from vadam.ensemble import MLP, Member, Method, train
-from vadam.estimators import VadamRegressor
+from vadam.estimators import VadamRegressor, regressor
 from vadam.estimators.family import optimizer_names
 from vadam.estimators.noise import PredictiveNoise, fit_noise
 from vadam.estimators.search import random_settings, wild
@@ -40,8 +40,13 @@ def test_tuning_calibrates():
 @pytest.mark.parametrize("members", [1, VadamRegressor().members])
 def test_a_mixture_is_calibrated_by_mixtures_of_as_many_networks(members: int, monkeypatch: pytest.MonkeyPatch):
     """Networks per fold, as the calibration sees them; with fewer than the model has, intervals hold too many rows."""
-    seen = []
-    monkeypatch.setattr(VadamRegressor, "_calibrate", lambda model, problem, parts: seen.extend(parts))
+    seen, fit_noise = [], regressor.held_out_noise
+
+    def recording(problem, setting, parts, samples):
+        seen.extend(parts)
+        return fit_noise(problem, setting, parts, samples)
+
+    monkeypatch.setattr(regressor, "held_out_noise", recording)
     model = VadamRegressor(members=members, budget=1, epochs=1, folds=2, random_state=0).fit(*line(40))
     assert [len(stack) for stack, _ in seen] == [len(model.stack_)] * 2 == [members] * 2
 

@@ -298,7 +298,7 @@ def _rows(bucket: Bucket) -> Rows | None:
 
 
 def _is_current(bucket: Bucket) -> bool:
-    """Return True if the parameters of a bucket lie where native loops last found them."""
+    """Return True if the parameters of a bucket are at the addresses that native loops last used."""
     return bucket.rows is not None and bucket.rows.are_current()
 
 

@@ -11,6 +11,7 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -116,7 +117,8 @@ class Plain(Measures):
     ) -> Values:
         """Compute one part of a bucket, by few operations if the rule is elementwise. Another backend may compile the function."""
         if scope(rule) == "weight":
-            vectors, rule_args = terms(vectors), terms(rule_args)
+            with suppress(TypeError):  # a rule that does more than terms can
+                return function(rule, terms(vectors), scalars, terms(rule_args), argument)
         return function(rule, vectors, scalars, rule_args, argument)
 
     def _in_parts(

@@ -6,13 +6,14 @@ import sys
 def main() -> None:
     """Run the command; explain how to install typer and rich if they are missing, and exit with code 130 on Ctrl-C."""
     try:
-        _run()
+        run_command()
     except KeyboardInterrupt:  # before a command has begun, which explains itself what it keeps
         sys.stderr.write("Stopped. Nothing was written.\n")
         sys.exit(130)
 
 
-def _run() -> None:
+def run_command() -> None:
+    """Print the version, or start the command line if typer and rich are installed."""
     if sys.argv[1:] == ["--version"]:
         from vadam import __version__
 

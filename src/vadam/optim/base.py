@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource, Seeds
 from vadam.optim import checks, prior
 from vadam.optim.averages import mean_of_losses
-from vadam.optim.context import SampledParams
+from vadam.optim.context import sampled_params
 from vadam.optim.estimate import Estimate, gradients
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.recovery import ClosureCall, Recovery
@@ -152,13 +152,14 @@ class VariationalOptimizer(Recovery):
         else:
             self._update(grads)
 
-    def sampled_params(self) -> SampledParams:
+    @torch._disable_dynamo
+    def sampled_params(self) -> AbstractContextManager[None]:
         """Inside the block the parameters are one sample from q; outside they are the mean again, whatever happens inside.
 
         Take the gradient inside. Several blocks before one ``step()`` are several samples: ``p.grad`` is then the mean of their
         gradients. A block without a backward pass is a plain draw from the posterior and does not count.
         """
-        return SampledParams(self)
+        return sampled_params(self)
 
     # Samples -----------------------------------------------------------------------------------------------------------------
 

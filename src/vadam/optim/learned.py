@@ -1,4 +1,4 @@
-"""What an optimizer has learned: the posterior, and the names of its parameters."""
+"""Return what an optimizer has learned: the posterior, and the names of its parameters."""
 
 from __future__ import annotations
 

@@ -172,17 +172,22 @@ class VON(SecondOrder, Reparameterised):
         states = super()._states_of(params, rule, group)
         if not group["deterministic"] and group["step_bound"] < math.inf:
             for p, state in zip(params, states, strict=True):
-                state.setdefault("peak", torch.zeros((), dtype=storage_dtype(p), device=p.device))
+                if "peak" not in state:
+                    state["peak"] = torch.zeros((), dtype=storage_dtype(p), device=p.device)
         return states
 
     def _apply(self, g: Grads, h: Grads, scale: Grads | None, accept: Tensor | None) -> None:
         """Record the largest gradient of each parameter, then apply the rule."""
         for group in self.param_groups:
-            for p in [p for p in group["params"] if p in g and p.numel() and "peak" in self.state[p]]:
-                old = self.state[p]["peak"]
-                largest = whole(torch.linalg.vector_norm(g[p], math.inf)).to(old)
-                new = rules.von.new_peak(old, largest, beta=1 - group["beta"])
-                self.state[p]["peak"] = new if accept is None else torch.where(accept.to(old.device), new, old)
+            params = [p for p in group["params"] if p in g and p.numel() and "peak" in self.state[p]]
+            for device in dict.fromkeys(p.device for p in params):
+                here = [p for p in params if p.device == device]
+                old = torch.stack([self.state[p]["peak"] for p in here])
+                norms = torch._foreach_norm([g[p] for p in here], math.inf, old.dtype)
+                new = rules.von.new_peak(old, torch.stack([whole(norm) for norm in norms]), beta=1 - group["beta"])
+                kept = new if accept is None else torch.where(accept.to(device), new, old)
+                for p, peak in zip(here, kept.unbind(), strict=True):
+                    self.state[p]["peak"] = peak
         super()._apply(g, h, scale, accept)
 
     def _peak(self, bucket: Bucket) -> Tensor | float:
