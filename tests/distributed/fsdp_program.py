@@ -170,7 +170,8 @@ def main() -> None:
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
             first = one.params[0]
-            assert all(isinstance(v, DTensor | float) for v in one.opt.state[first].values()), "the state is sharded"
+            kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
+            assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
 

@@ -183,8 +183,9 @@ class VON(SecondOrder, Reparameterised):
             for device in dict.fromkeys(p.device for p in params):
                 here = [p for p in params if p.device == device]
                 old = torch.stack([self.state[p]["peak"] for p in here])
-                norms = torch._foreach_norm([g[p] for p in here], math.inf, old.dtype)
-                new = rules.von.new_peak(old, torch.stack([whole(norm) for norm in norms]), beta=1 - group["beta"])
+                grads = [whole(g[p]) for p in here]  # a rank's own shard may be empty
+                norms = torch.stack(torch._foreach_norm(grads, math.inf, old.dtype))
+                new = rules.von.new_peak(old, norms, beta=1 - group["beta"])
                 kept = new if accept is None else torch.where(accept.to(device), new, old)
                 for p, peak in zip(here, kept.unbind(), strict=True):
                     self.state[p]["peak"] = peak
