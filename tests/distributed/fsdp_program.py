@@ -172,6 +172,9 @@ def main() -> None:
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"
+            if "peak" in one.opt.state[first]:
+                peaks = gathered(one.opt.state[first]["peak"])
+                assert all(torch.equal(peaks[0], other) for other in peaks), "the ranks bound their steps differently"
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
 

@@ -18,7 +18,7 @@ class Share(NamedTuple):
 
 
 class Progress(NamedTuple):
-    """How far a run is: its finished cells, and those of each milestone for runs that have milestones."""
+    """Progress of a run: its finished cells, and those of each milestone for runs that have milestones."""
 
     preset: str
     protocol: str
