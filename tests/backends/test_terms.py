@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from vadam import rules
-from vadam.backends.terms import Term, terms, value
+from vadam.backends.terms import Term, takes_terms, terms, value
 from vadam.rules.binding import arg_names, scalar_fields, scope
 
 ELEMENTWISE = [pytest.param(rule, id=name) for name, rule in rules.RULES.items() if scope(rule) == "weight"]
@@ -35,6 +35,11 @@ def operands(rule: ModuleType) -> tuple[dict[str, Any], dict[str, Any], dict[str
     state = {name: 0.7 if name in scalar_fields(rule) else positive() for name in rule.State._fields}
     numbers = dict.fromkeys(arg_names(rule.update), 0.3) | {"N": 20.0, "xi": 0.5}
     return state, {"g": positive() - 0.5, "h": positive()}, {name: numbers[name] for name in arg_names(rule.update)}
+
+
+@pytest.mark.parametrize("rule", ELEMENTWISE)
+def test_all_elementwise_rules_take_terms(rule: ModuleType) -> None:
+    assert not hasattr(rule, "precision") or takes_terms(rule)
 
 
 @pytest.mark.parametrize("per_weight", [False, True])
@@ -76,6 +81,26 @@ def test_arithmetic() -> None:
         (2 / (a * b) + a**2 - a**3, 2 / (x * y) + x**2 - x**3),
         ((-a * 2).clamp(min=-b), (-x * 2).clamp(min=-y)),
         (torch.sigmoid(2 * a), torch.sigmoid(2 * x)),
+        (a + y, x + y),
+        (y - 2 * a, y - 2 * x),
+        (2 * a * y / x, 2 * y),
+        (y / (2 * a), y / (2 * x)),
+        (abs(-a) + 2**b, x + 2**y),
+        (
+            torch.where((a > 1) & ~(b >= 2.5) | (a == 0.5), 2 * a, b),
+            torch.where((x > 1) & ~(y >= 2.5) | (x == 0.5), 2 * x, y),
+        ),
+        ((2 * a)[1:3] * (a < b)[1:3], 2 * x[1:3]),
+        (torch.ones(a.shape, dtype=a.dtype) * a.mean(), torch.full_like(x, x.mean().item())),
     ]
     for found, expected in pairs:
         torch.testing.assert_close(value(found), expected)
+
+
+def test_a_condition_on_terms_is_that_of_tensors() -> None:
+    term = Term(torch.linspace(0.5, 2, 7))
+    assert (term > 0).all()
+    assert not (term > 1).all()
+    with pytest.raises(RuntimeError, match="ambiguous"):
+        bool(term > 1)
+    assert not hasattr(term, "no_method_of_a_tensor")

@@ -11,7 +11,6 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -23,10 +22,11 @@ from vadam.backends.bucket import Bucket, Grads, Vectors
 from vadam.backends.measures import Measures, curvature_vector, full_precision, sampling_precision
 from vadam.backends.noise import NoiseSource, Normal
 from vadam.backends.plain_draw import PlainDraw
-from vadam.backends.terms import terms, value
+from vadam.backends.terms import takes_terms, terms, value
 from vadam.rules.binding import RuleArgs, call, scope, state_of, vector_fields
 
-CHUNK = 1 << 16  # weights that a CPU computes at a time: temporaries stay in the cache
+GRAIN = 1 << 15  # weights below which torch does not share an operation between threads
+CHUNK = 3 * GRAIN  # weights that a CPU computes at a time: temporaries stay in the cache
 
 Scalars = dict[str, Any]
 Values = tuple[list[Tensor], Scalars]
@@ -50,6 +50,12 @@ def updated(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: Rul
         old = [value(vectors[name]) for name in fields]
         values = [torch.where(accept, after, before) for after, before in zip(values, old, strict=True)]
     return values, {name: getattr(new, name) for name in scalars}
+
+
+def multiplied(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, _: None) -> Values:
+    """Return ĝ∘ε/σ, given θ − μ."""
+    precision = sampling_precision(rule, state_of(rule, vectors, scalars), rule_args)
+    return [value(vectors["g"] * vectors["deviation"] * precision)], {}
 
 
 class Plain(Measures):
@@ -99,12 +105,18 @@ class Plain(Measures):
 
     def overwrites(self, bucket: Bucket, mu: Tensor) -> bool:
         """Return True if writing the sample overwrites the vector of the means."""
-        return bucket.is_view(mu) or bucket.size > CHUNK
+        return bucket.is_view(mu) or bucket.size > GRAIN
 
     def sample(self, bucket: Bucket, vectors: Vectors, noise: NoiseSource, index: int, sign: float) -> Tensor:
         """Return μ ± ε/√(precision + extra); a mean of several chunks is overwritten."""
         normal = noise.normal(index, bucket.device, bucket.dtype)
         return self._in_parts(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
+
+    def product(self, bucket: Bucket, vectors: Vectors, g: Tensor, deviation: Tensor) -> Tensor:
+        """Return ĝ∘ε/σ, given θ − μ, which may be overwritten."""
+        if scope(bucket.rule) != "weight":
+            return super().product(bucket, vectors, g, deviation)
+        return self._in_parts(multiplied, bucket, vectors | {"g": g, "deviation": deviation}, ["deviation"], None)[0][0]
 
     def evaluate(
         self,
@@ -115,10 +127,9 @@ class Plain(Measures):
         rule_args: RuleArgs,
         argument: Any,
     ) -> Values:
-        """Compute one part of a bucket, by few operations if the rule is elementwise. Another backend may compile the function."""
-        if scope(rule) == "weight":
-            with suppress(TypeError):  # a rule that does more than terms can
-                return function(rule, terms(vectors), scalars, terms(rule_args), argument)
+        """Compute one part of a bucket, by few operations where the rule allows it. Another backend may compile the function."""
+        if takes_terms(rule):
+            return function(rule, terms(vectors), scalars, terms(rule_args), argument)
         return function(rule, vectors, scalars, rule_args, argument)
 
     def _in_parts(
@@ -140,11 +151,11 @@ class Plain(Measures):
         if scope(rule) != "weight":
             with full_precision(bucket.device):
                 return evaluate(vectors, {})
-        if bucket.device.type != "cpu" or size <= CHUNK:
+        if bucket.device.type != "cpu" or size <= GRAIN:
             return evaluate(vectors, {})
-        # torch shares a chunk between two threads. What is left over is cut in halves, so that no number of threads rounds otherwise.
+        # One, two or three threads share a chunk at multiples of 64, and none what is left over: all numbers of threads round alike.
         rest = size - size % CHUNK
-        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, CHUNK // 2), size])]
+        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, GRAIN), size])]
         args = {name: rule_args[name].split(sizes) for name in bucket.args_per_weight}
         chunks = {name: x.split(sizes) for name, x in vectors.items()}
         new_scalars: Scalars = {}

@@ -11,12 +11,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from functools import cache
+from types import ModuleType
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
+from vadam.rules.binding import arg_names, scalar_fields, scope
+
 Number = float | int
+Operand: TypeAlias = "Term | Tensor | Number"
+
+
+def _operator(name: str) -> Callable[..., Term]:
+    """Return a tensor's operator as one of terms."""
+    return lambda term, *args: Term.__torch_function__(getattr(Tensor, f"__{name}__"), (), (term, *args))
 
 
 class Term:
@@ -45,8 +55,8 @@ class Term:
         """Return the number of operations that computing the term takes."""
         return (self._y is not None) + (self._c != 1)
 
-    def __add__(self, other: Term | Number) -> Term:
-        if isinstance(other, Term):
+    def __add__(self, other: Operand) -> Term:
+        if isinstance(other := term(other), Term):
             base, rest = (other, self) if other._effort() < self._effort() else (self, other)
             return rest._added_to(base.value())
         if self._c == 1:
@@ -57,23 +67,23 @@ class Term:
     def __neg__(self) -> Term:
         return Term(self._x, -self._c, self._y, divided=self._divided)
 
-    def __sub__(self, other: Term | Number) -> Term:
+    def __sub__(self, other: Operand) -> Term:
         return self + -other
 
-    def __rsub__(self, other: Number) -> Term:
+    def __rsub__(self, other: Tensor | Number) -> Term:
         return -self + other
 
-    def __mul__(self, other: Term | Number) -> Term:
-        if isinstance(other, Term):
+    def __mul__(self, other: Operand) -> Term:
+        if isinstance(other := term(other), Term):
             return Term(self._vector(), self._c * other._c, other._vector())
         return Term(self._x, self._c * float(other), self._y, divided=self._divided)
 
-    def __truediv__(self, other: Term | Number) -> Term:
-        if isinstance(other, Term):
+    def __truediv__(self, other: Operand) -> Term:
+        if isinstance(other := term(other), Term):
             return Term(self._vector(), self._c, other.value(), divided=True)
         return self * (1 / float(other))
 
-    def __rtruediv__(self, other: Number) -> Term:
+    def __rtruediv__(self, other: Tensor | Number) -> Term:
         return Term(other / self.value())
 
     def __pow__(self, exponent: Number) -> Term:
@@ -83,9 +93,10 @@ class Term:
         """Return the root; that of the number is taken apart."""
         return Term(self._vector().sqrt(), math.sqrt(self._c)) if self._c > 0 else Term(self.value().sqrt())
 
-    def __getattr__(self, name: str) -> Callable[..., Term]:
-        """Return another method of a tensor."""
-        method = getattr(Tensor, name)
+    def __getattr__(self, name: str) -> Any:
+        """Return another attribute or method of the value."""
+        if not callable(method := getattr(Tensor, name)):
+            return getattr(self.value(), name)
         return lambda *args, **kwargs: self.__torch_function__(method, (), (self, *args), kwargs)
 
     @classmethod
@@ -97,11 +108,38 @@ class Term:
         return cls(function(*map(value, args), **named))
 
     __radd__, __rmul__ = __add__, __mul__
+    __lt__, __le__, __gt__, __ge__, __eq__, __ne__ = map(_operator, ("lt", "le", "gt", "ge", "eq", "ne"))  # type: ignore[assignment]
+    __hash__ = object.__hash__
+    __abs__, __rpow__, __getitem__, __invert__ = map(_operator, ("abs", "rpow", "getitem", "invert"))
+    __and__, __or__ = map(_operator, ("and", "or"))
+
+    def __bool__(self) -> bool:
+        return bool(self.value())
+
+
+def term(x: Any) -> Any:
+    """Return a tensor as a term, and anything else as it is."""
+    return Term(x) if isinstance(x, Tensor) else x
 
 
 def terms(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values with each tensor as a term."""
-    return {name: Term(x) if isinstance(x, Tensor) else x for name, x in values.items()}
+    return {name: term(x) for name, x in values.items()}
+
+
+@cache
+def takes_terms(rule: ModuleType) -> bool:
+    """Return True if a rule is elementwise and can be computed on terms, which is tried on one weight."""
+    if scope(rule) != "weight":
+        return False
+    weight = Term(torch.ones(1, device="cpu"))
+    state = rule.State(**{name: 0.5 if name in scalar_fields(rule) else weight for name in rule.State._fields})
+    try:
+        for function, operands in ((rule.precision, (state,)), (rule.update, (state, weight, weight))):
+            function(*operands, **dict.fromkeys(arg_names(function), 0.5))
+    except TypeError:  # functions such as Tensor.tanh insist on a tensor
+        return False
+    return True
 
 
 def value(x: Any) -> Any:
