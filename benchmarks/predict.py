@@ -34,13 +34,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("--only", nargs="+", default=["mlp", "cnn", "transformer"])
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results/predict.json"))
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
     results: dict[str, dict[str, float]] = {}
     head = ["forward ms", "loop ms", "ours ms", "reused ms", "loop/ours", "ours/64 fwd", "reused/64 fwd"]
     print(f"  {SAMPLES} draws" + " " * 10 + "".join(f"{title:>14}" for title in head))
-    for name in ("mlp", "cnn", "transformer"):
+    for name in arguments.only:
         torch.manual_seed(0)
         model, inputs = MODELS[name]()
         model.eval()
@@ -51,8 +52,8 @@ def main() -> None:
             steps = {
                 "forward": partial(forward, model, x),
                 "loop": partial(loop, model, post, x),
-                "ours": partial(vadam.predict, model, post, x, samples=SAMPLES),
-                "reused": partial(vadam.predict, model, vadam.Draws(post, SAMPLES), x),
+                "ours": partial(vadam.predict, model, post, x, samples=SAMPLES, likelihood=None),
+                "reused": partial(vadam.predict, model, vadam.Draws(post, SAMPLES), x, likelihood=None),
             }
             seconds(steps, 1)
             times = seconds(steps, arguments.repeats)

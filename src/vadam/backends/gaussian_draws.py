@@ -7,6 +7,7 @@ from torch import Tensor
 
 from vadam import backends
 from vadam.backends.noise import NoiseSource
+from vadam.backends.pages import empty_in_large_pages
 from vadam.gaussian import MeanFieldGaussian
 
 Weights = dict[str, Tensor]
@@ -27,7 +28,7 @@ def draw_weights(
 
     mean, precision = ([x.contiguous() for x in values.values()] for values in (post.mean, post.precision))
     if used is None:
-        draws = [torch.empty(n, *mu.shape, dtype=torch.float32, device="cpu") for mu in mean]
+        draws = [empty_in_large_pages(n, *mu.shape) for mu in mean]
     else:
         draws = [used[name][:n] for name in post.mean]
     fill_with_draws(draws, mean, precision, NoiseSource(generator).seed)
