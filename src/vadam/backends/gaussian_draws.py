@@ -27,10 +27,10 @@ def draw_weights(
     from vadam.backends.native import fill_with_draws
 
     mean, precision = ([x.contiguous() for x in values.values()] for values in (post.mean, post.precision))
-    if used is None:
-        draws = [empty_in_large_pages(n, *mu.shape) for mu in mean]
-    else:
-        draws = [used[name][:n] for name in post.mean]
+    draws = [
+        empty_in_large_pages(n, *mu.shape) if used is None else used[name][:n]
+        for name, mu in zip(post.mean, mean, strict=True)
+    ]
     fill_with_draws(draws, mean, precision, NoiseSource(generator).seed)
     points = {name: value.expand(n, *value.shape) for name, value in post.point.items()}
     return dict(zip(post.mean, draws, strict=True)) | points

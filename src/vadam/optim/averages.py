@@ -10,11 +10,17 @@ from torch import Tensor
 from vadam.backends.bucket import Grads, are_same
 
 
-def running_mean(mean: Grads, new: Grads, count: int) -> Grads:
-    """Return the mean of ``count`` values in place of the mean so far; a parameter that took no part in a sample counts as zero."""
-    if are_same(mean, new):  # without a hash of every parameter
-        torch._foreach_lerp_([*mean.values()], [*new.values()], 1 / count)
-        return mean
+def running_means(means: list[Grads], new: list[Grads], count: int) -> list[Grads]:
+    """Return means of ``count`` values in place of the means so far; a parameter that took no part in a sample counts as zero."""
+    if all(are_same(*pair) for pair in zip(means, new, strict=True)):  # one operation, and no hash of a parameter
+        torch._foreach_lerp_(
+            [x for mean in means for x in mean.values()], [x for y in new for x in y.values()], 1 / count
+        )
+        return means
+    return [_running_mean(*pair, count) for pair in zip(means, new, strict=True)]
+
+
+def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
     both = [p for p in mean if p in new]
     if both:
         torch._foreach_lerp_([mean[p] for p in both], [new[p] for p in both], 1 / count)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C import TensorBase
 
 from vadam.backends.bucket import Grads, are_same
-from vadam.optim.averages import running_mean
+from vadam.optim.averages import running_means
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
 from vadam.optim.sample import Sample
@@ -46,9 +46,7 @@ class Estimate:
         self._h: Grads | None = None  # ĥ, where it had to be computed before the end
         self._stashed: Grads = {}  # the mean gradient of earlier samples, while the next one is taken
         self._means: Grads = {}  # gradients that are our own: means over samples
-        self._before: Norms | None = (
-            None  # norms of the gradients that ĥ belongs to; None if they are those of the update
-        )
+        self._before: Norms | None = None  # norms of the gradients that ĥ belongs to; None: those of the update
         self._marks: GradientMarks | None = None  # of the gradients that the last sample left
 
     @property
@@ -113,8 +111,9 @@ class Estimate:
             h = self._optimizer._curvatures(sample, g)
             if captured is not None:
                 h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
-            self._h = h if self._h is None else running_mean(self._h, h, self.count)
-            self._stashed = self._means = running_mean(self._stashed, g, self.count)
+            earlier = [h if self._h is None else self._h, self._stashed]
+            self._h, self._stashed = running_means(earlier, [h, g], self.count)
+            self._means = self._stashed
             self._before = None
             if last or not settled:
                 self.unstash_grads()
