@@ -129,9 +129,8 @@ class _Passes:
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
         self._model, self._batch, self._vmap = model, batch, vmap
         self._args, self._kwargs = _arguments(batch)
-        self._buffers = {
-            name: buffer.clone() for name, buffer in model.named_buffers()
-        }  # a forward pass may write to them
+        # A forward pass may write to the model's buffers.
+        self._buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:

@@ -385,9 +385,8 @@ def _seconds(values: Any, day_first: bool) -> np.ndarray:
         values = values.astype("object")
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
-        of_day = dotted | (
-            ~year_first & day_first
-        )  # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned
+        # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
+        of_day = dotted | (~year_first & day_first)
         moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[ns, UTC]")
         for rows, first in ((of_day, True), (~of_day, False)):
             found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)

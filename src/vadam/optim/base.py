@@ -130,9 +130,8 @@ class VariationalOptimizer(Recovery):
                     self._open_sample(Owner.CLOSURE)
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
-                if (
-                    len(losses) == 1
-                ):  # the closure may add to gradients of earlier micro-batches instead of clearing them
+                # The closure may add to gradients of earlier micro-batches instead of clearing them.
+                if len(losses) == 1:
                     self._base = {p: base[p] for p, g in before.items() if p.grad is g}
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept

@@ -124,7 +124,7 @@ class FineTuned(NamedTuple):
             warnings.simplefilter("ignore", UninformedPosterior)
             found = predict(
                 self.model, posterior, _batches(queries), samples, likelihood=Categorical(), generator=noise, vmap=False
-            )  # fmt: skip
+            )
         assert isinstance(found, Classes)
         return found
 

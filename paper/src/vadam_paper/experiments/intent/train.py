@@ -37,7 +37,7 @@ class Fitted(NamedTuple):
             warnings.simplefilter("ignore", UninformedPosterior)
             found = predict(
                 self.model, posterior, X, samples, likelihood=Categorical(), generator=noise, batch_size=1000
-            )  # fmt: skip
+            )
         assert isinstance(found, Classes)
         return found
 
