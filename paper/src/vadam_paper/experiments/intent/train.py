@@ -13,9 +13,11 @@ from vadam.gaussian import UninformedPosterior
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam.prediction import Classes, predict
+from vadam_paper.experiments.halton import Settings
 from vadam_paper.experiments.intent.config import Config
-from vadam_paper.experiments.intent.methods import MAKE, Settings, Setup
+from vadam_paper.experiments.intent.methods import MAKE
 from vadam_paper.experiments.intent.task import Task
+from vadam_paper.experiments.optimizer_setup import Setup
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.timing import Stopwatch
 
@@ -48,7 +50,7 @@ def fit(config: Config, method: str, settings: Settings, seed: int, task: Task) 
     torch.manual_seed(generator(config.seed, seed, "start").initial_seed())
     (X, y), N = task.train, len(task.train.y)
     model = nn.Linear(X.shape[1], task.classes)
-    optimizer = MAKE[method](Setup(model, settings, N, config.batch_size, noise))
+    optimizer = MAKE[method](Setup([*model.parameters()], settings, N, config.batch_size, noise))
     if isinstance(optimizer, VariationalOptimizer):
         optimizer.attach(model)
     likelihood, step = Categorical(), 0
