@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimators.line import line
 from vadam.ensemble import Method
 from vadam.estimators import VadamClassifier, VadamRegressor
-from vadam.estimators.family import SETTINGS
+from vadam.estimators.optimizers import SETTINGS
 
 QUICK = {"tune": False, "random_state": 0}
 EXPECTED_FAILURES = {
