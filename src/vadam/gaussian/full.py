@@ -58,9 +58,8 @@ class FullGaussian:
         own |= {name: named_tensors.copied(getattr(self, name)) for name in ("point", "prior_precision", "prior_mean")}
         for name, value in own.items():
             object.__setattr__(self, name, value)
-        if bool(torch.linalg.cholesky_ex(self.precision).info):
-            least = float(torch.linalg.eigvalsh(self.precision).min())
-            raise ValueError(f"precision must be positive definite, but its smallest eigenvalue is {least:.3g}")
+        if minor := int(torch.linalg.cholesky_ex(self.precision).info):
+            raise ValueError(f"precision must be positive definite, but its first {minor} rows and columns are not")
 
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> FullGaussian:
