@@ -179,7 +179,7 @@ def test_a_step_enters_the_files_that_the_page_names() -> None:
         opt.step(closure)
 
     text = next(text for title, text in WALKS.items() if title.startswith("A step"))
-    named = [*walk(text), *beside(text), *in_table(text, "what it does in a step")]
+    named = [*walk(text), *beside(text), *in_table(text, "what it does")]
     assert entered(run) == {*named}
     assert all((SOURCE / name).exists() for name in in_table(text, "what it adds"))
 

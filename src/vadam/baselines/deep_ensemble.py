@@ -50,10 +50,11 @@ class DeepEnsemble:
                 "a deep ensemble trains several networks from different starts: pass a function that returns a new one, e.g. "
                 f"lambda: {type(model).__name__}(...), not a module"
             )
-        progress = options.pop("progress", None)
+        progress = options.get("progress")
         for k, member in enumerate(self.members):
-            report = progress and partial(_report_member, progress, k, len(self.members))
-            member.fit(model, X, y, likelihood, **options, progress=report)
+            if progress is not None:
+                options["progress"] = partial(_report_member, progress, k, len(self.members))
+            member.fit(model, X, y, likelihood, **options)
         return self
 
     def outputs(self, x: Any, samples: int | None = None, generator: torch.Generator | None = None) -> Tensor:
