@@ -110,6 +110,7 @@ def test_model_rules_take_the_vector() -> None:
 @pytest.mark.parametrize("backend", ["native", "plain"])
 def test_long_tensors_are_cut_with_their_arguments(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks, parts of buckets and memory formats: each weight has its own argument, whatever lies beside it."""
+    monkeypatch.setattr(chunks, "GRAIN", 32)
     monkeypatch.setattr(chunks, "CHUNK", 64)
     monkeypatch.setitem(buckets.LIMIT, "cpu", 200)
     shapes = [(10, 3, 4, 5), (7, 9), (5,), (40,), (11, 13)]
