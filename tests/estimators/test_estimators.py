@@ -220,7 +220,7 @@ def test_constant_target():
             lambda X, y: (X, y),
             "noise='loud' is not valid: choose one of 'auto', 'constant'",
         ),
-        (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: above 2"),
+        (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: give a number above 2"),
         (VadamRegressor(target_transform="log"), lambda X, y: (X, y - 100), "needs positive targets, but y holds -"),
         (
             VadamRegressor(tune=False),
