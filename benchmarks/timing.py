@@ -46,8 +46,14 @@ def machine() -> dict[str, object]:
 
 
 def commit() -> str:
-    found = subprocess.run(["git", "describe", "--always", "--dirty=+"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() or "unknown"
+    """Return the commit that is checked out, with a plus sign if other files than recorded results have changed since."""
+    changed = _git("status", "--porcelain", "--untracked-files=no", "--", ":/", ":!/*results/*")
+    return (_git("describe", "--always") or "unknown") + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    found = subprocess.run(["git", *arguments], capture_output=True, text=True, check=False)
+    return found.stdout.strip()
 
 
 def write(path: Path, results: object, **settings: Any) -> None:

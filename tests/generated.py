@@ -92,8 +92,8 @@ def with_optimizers(page: str) -> str:
         path = algorithm_page(name)
         fields = front_matter(path)
         shown = f"[`{name}`](algorithms/{path.name})"
-        rows += f"| {shown} | {fields['curvature']} | {fields['memory']} | {fields['use']} |\n"
-    head = "| optimizer | curvature ĥ | vectors of state | when to use |\n|---|---|---|---|\n"
+        rows += f"| {shown} | {fields['use']} | {fields['curvature']} | {fields['memory']} |\n"
+    head = "| optimizer | when to use | curvature ĥ | vectors of state |\n|---|---|---|---|\n"
     return f"{before}<!-- optimizers -->\n{head}{rows}<!-- end -->\n{after}"
 
 

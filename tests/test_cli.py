@@ -15,6 +15,8 @@ from vadam.cli import dataframe, fitting, plugins, predicting, preparation
 from vadam.cli.app import app
 from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
+from vadam.cli.table import OPTIMIZERS
+from vadam.estimators.family import optimizer_names
 from vadam.report.html import four_digits
 
 
@@ -221,6 +223,39 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     assert "area: 'k.A.' cannot be read as numbers and count as missing" in notes
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "w.csv").iloc[6:], pd.read_csv(out).iloc[6:])
     assert table["std"][1] > 1.5 * pd.read_csv(out)["std"][1]  # less sure of a city that it has never seen
+    far = known.astype({"sold": object})
+    far.loc[3, "area"], far.loc[4, "sold"], far.loc[5, "sold"] = 1e5, "1950-03-01", "soon"
+    far.to_csv(tmp_path / "far.csv", index=False)
+    notes = " ".join(answer("predict", model, tmp_path / "far.csv", "--out", tmp_path / "f.csv")["notes"])
+    for part in (
+        "area lies far outside",
+        "sold lies far outside of training's 20",
+        "in 1 rows",
+        "sold: 'soon' cannot be read as dates",
+    ):
+        assert part in notes
+    assert "rooms lies" not in notes
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_model_that_has_learned_nothing_says_so(classes: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=300) if classes else rng.normal(size=300)
+    pd.DataFrame({"x": rng.normal(size=300), "y": y}).to_csv(tmp_path / "t.csv", index=False)
+    options = [
+        "--task",
+        "classification" if classes else "regression",
+        "--members",
+        1,
+        "--out",
+        tmp_path / "m.safetensors",
+    ]
+    notes = answer("fit", tmp_path / "t.csv", "--target", "y", "--budget", 2, *options)["notes"]
+    assert any("these columns say little about 'y'" in note for note in notes)
+
+
+def test_the_help_lists_the_optimizers() -> None:
+    assert list(OPTIMIZERS) == optimizer_names()
 
 
 @pytest.mark.parametrize("suffix", [".tsv", ".xlsx", ".parquet", ".txt"])

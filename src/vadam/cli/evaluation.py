@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 IMPORTANCE_ROWS, IMPORTANCE_COLUMNS, IMPORTANCE_SAMPLES = 300, 30, 20
 UNCERTAIN_ROWS = 8
+LEAST_R2 = 0.01
 
 
 def evaluate(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int) -> Evaluation:
@@ -109,6 +110,24 @@ def baseline_scores(
         "rmse_of_the_mean": float(np.sqrt(np.mean((truth - float(y.mean())) ** 2))),
         "rmse_of_a_linear_model": float(np.sqrt(np.mean((truth - line.predict(numbers[1])) ** 2))),
     }
+
+
+def no_better_than_guessing(evaluation: Evaluation) -> list[str]:
+    """Return a note if the columns did not help to predict the held-out rows."""
+    if isinstance(evaluation, RegressionEvaluation):
+        hopeless, guess = evaluation.summary()["r2"] < LEAST_R2, "the mean"
+    else:
+        assert isinstance(evaluation, ClassificationEvaluation)
+        counts = np.bincount(evaluation.numbers)
+        shares = counts[counts > 0] / counts.sum()
+        hopeless, guess = (
+            evaluation.summary()["log_likelihood"] < (shares * np.log(shares)).sum(),
+            "the classes' shares",
+        )
+    found = (
+        f"On held-out rows the model is no better than {guess}: these columns say little about {evaluation.target!r}."
+    )
+    return [found] if hopeless else []
 
 
 def chosen_settings(model: Any) -> dict[str, str]:

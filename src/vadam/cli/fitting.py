@@ -17,6 +17,7 @@ from vadam.cli.evaluation import (
     describe_column,
     evaluate,
     least_certain_rows,
+    no_better_than_guessing,
 )
 from vadam.cli.preparation import prepare
 from vadam.report.model import Evaluation, ModelFacts
@@ -59,7 +60,7 @@ def fit(
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
     encoder = final.encoder_
     facts = ModelFacts(
-        notes=[*prepared.notes, *encoder.notes],
+        notes=[*prepared.notes, *encoder.notes, *no_better_than_guessing(evaluation)],
         columns={column.name: describe_column(column) for column in encoder.columns},
         left_out=dict(encoder.left_out),
         baselines=baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test]),

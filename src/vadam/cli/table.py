@@ -11,6 +11,8 @@ from vadam.cli.json_output import Json, print_json
 from vadam.cli.progress import bar, waiting
 from vadam.report.html import four_digits
 
+OPTIMIZERS = ("vadam", "vprop", "vogn", "bbvi", "ivon", "vadagrad", "map", "mc-dropout", "vadam_ggn")
+"""The estimators' optimizers; listed here because a help text must not import torch."""
 NOTHING_WRITTEN = "Nothing was written."
 
 
@@ -28,7 +30,7 @@ def fit(
     ] = None,
     task: Annotated[str, typer.Option(help="regression, classification, or auto (decided by the target).")] = "auto",
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out. Can be repeated.")] = None,
-    optimizer: Annotated[str, typer.Option(help="vadam, vogn, vprop, bbvi, ivon, ...")] = "vadam",
+    optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}.")] = "vadam",
     budget: Annotated[
         int, typer.Option(min=0, help="Number of prior and noise settings to try; 0 to skip tuning.")
     ] = 16,

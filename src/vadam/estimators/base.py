@@ -44,8 +44,11 @@ Fewer than the model has would make its intervals too wide: a mixture of more ne
 """
 FILLS = 8
 """Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
-CLIP = 3.0
-"""Number of quartile distances beyond which inputs are squeezed, so that outliers do not dominate the network."""
+LINEAR_UP_TO = 2.0
+"""Distance from the centre beyond which inputs grow as a logarithm, so that outliers do not dominate the network.
+
+Chosen among 2, 3 and a smooth squeeze of all inputs, by cross-validation on five generated tables and the training rows of four others.
+"""
 
 
 @dataclass(eq=False, repr=False)
@@ -112,7 +115,8 @@ class VadamEstimator(BaseEstimator):
 
     def _squeezed(self, values: np.ndarray) -> np.ndarray:
         z = (values - self.centre_) / self.spread_
-        return z / np.sqrt(1 + (z / CLIP) ** 2)
+        beyond = np.maximum(np.abs(z), LINEAR_UP_TO) / LINEAR_UP_TO
+        return np.clip(z, -LINEAR_UP_TO, LINEAR_UP_TO) * (1 + np.log(beyond))
 
     def _outputs(self, X: Any, outputs: Callable[[Stack, np.ndarray, int], Tensor]) -> Tensor:
         """Return the outputs of all members and samples at the rows of a table, [members · samples, n, outputs].

@@ -40,6 +40,8 @@ NEAR_ONE = 20
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
+FAR_OUTSIDE = 0.1
+"""Distance from the fitted range, as a share of it, beyond which a number is far outside."""
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
 
@@ -162,6 +164,32 @@ class TableEncoder:
                     found[column.name] = sorted(map(str, new))
         return found
 
+    def outside(self, table: Any) -> dict[str, tuple[int, str, str]]:
+        """Return, for each column of numbers or dates, how many rows lie far outside of the fitted range, and its ends."""
+        found = {}
+        given = dict(_series(table))
+        for column in self.columns:
+            if column.kind == "category" or column.name not in given:
+                continue
+            numbers = _numbers_of(column, given[column.name])
+            low, high = column.quantiles[0], column.quantiles[-1]
+            margin = FAR_OUTSIDE * (high - low)
+            if rows := int(((numbers < low - margin) | (numbers > high + margin)).sum()):
+                found[column.name] = (rows, _end(column, low), _end(column, high))
+        return found
+
+    def unreadable_dates(self, table: Any) -> dict[str, list[str]]:
+        """Return the texts in each column of dates that cannot be read as one."""
+        found = {}
+        given = dict(_series(table))
+        for column in self.columns:
+            if column.kind == "date" and column.name in given:
+                days = _numbers_of(column, given[column.name])
+                texts = zip(_texts(given[column.name]), days, strict=True)
+                if odd := sorted({text for text, day in texts if text is not None and not np.isfinite(day)}):
+                    found[column.name] = odd
+        return found
+
     def as_dict(self) -> dict[str, Any]:
         """Return the encoder as JSON types; :meth:`from_dict` reads it."""
         return {"columns": [asdict(column) for column in self.columns], "left_out": self.left_out, "notes": self.notes}
@@ -247,12 +275,12 @@ class TableEncoder:
 
 
 def _encode_number(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    numbers, unseen = _filled(column, _floats(values), rng)
+    numbers, unseen = _filled(column, _numbers_of(column, values), rng)
     return np.stack(numbers, axis=1), unseen
 
 
 def _encode_date(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    (days, *flags), unseen = _filled(column, _seconds(values, column.day_first) / DAY, rng)
+    (days, *flags), unseen = _filled(column, _numbers_of(column, values), rng)
     turns = [days * DAY / YEAR, (days + 3) / 7, *([days] if column.has_time else [])]  # 1970 began on a Thursday
     parts = [wave(2 * np.pi * turn) for turn in turns for wave in (np.sin, np.cos)]
     return np.stack([days, *parts, *flags], axis=1), unseen
@@ -272,6 +300,16 @@ def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> t
 
 
 _ENCODERS = {"number": _encode_number, "date": _encode_date, "category": _encode_category}
+
+
+def _numbers_of(column: Column, values: Any) -> np.ndarray:
+    """Return the values of a column of numbers, or the days of one of dates; NaN where there is none."""
+    return _seconds(values, column.day_first) / DAY if column.kind == "date" else _floats(values)
+
+
+def _end(column: Column, value: float) -> str:
+    """Return one end of a column's range as text."""
+    return str(np.datetime64(int(value), "D")) if column.kind == "date" else f"{value:.4g}"
 
 
 def _filled(column: Column, numbers: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:

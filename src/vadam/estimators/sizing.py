@@ -52,4 +52,5 @@ def rungs_for(rows: int, budget: int, folds: int) -> list[Rung]:
 
 def folds_held_out(rows: int, folds: int) -> int:
     """Return how many folds are held out once more, by the setting that was found, to calibrate its predictions."""
-    return 1 if rows >= 2 * MANY else min(2, folds) if rows >= MANY else folds
+    wanted = 1 if rows >= 2 * MANY else 2 if rows >= MANY else 3 if rows >= FEW else folds
+    return min(wanted, folds)
