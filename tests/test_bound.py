@@ -109,7 +109,7 @@ def test_at_the_prior_the_elbo_is_the_expected_log_likelihood(likelihood, output
         ({"num_data": 0}, "num_data=0"),
         ({"data": []}, "(x, y)"),
         ({"data": [torch.ones(2, 3), torch.ones(2, 1)]}, "(x, y)"),
-        ({"post": Mixture([mean_field(*regression()[1:])])}, "Mixture does not have"),
+        ({"post": Mixture([mean_field(*regression()[1:])])}, "closed-form KL to its prior, got Mixture"),
         ({"post": MeanFieldGaussian({"weight": torch.ones(1, 3)}, {"weight": torch.ones(1, 3)})}, "has no prior"),
     ],
 )

@@ -16,7 +16,7 @@ from vadam.cli.app import app
 from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
-from vadam.estimators.family import optimizer_names
+from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
 
 

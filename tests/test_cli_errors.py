@@ -13,7 +13,7 @@ from typer.testing import CliRunner, Result
 from vadam import persist
 from vadam.cli import fitting, main, predicting
 from vadam.cli.app import app
-from vadam.demo import plan
+from vadam.demo import trainings
 from vadam.estimators import VadamRegressor
 from vadam.report.model import RegressionEvaluation, build
 
@@ -48,7 +48,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def begun(*arguments: Any, **options: Any) -> None:
         pytest.fail("the work has begun")
 
-    for place, name in ((fitting, "fit"), (predicting, "predict"), (plan, "run")):
+    for place, name in ((fitting, "fit"), (predicting, "predict"), (trainings, "run")):
         monkeypatch.setattr(place, name, begun)
 
 

@@ -365,7 +365,7 @@ BAD = {
     ),
     "shape": (
         lambda m: sampled_outputs(nn.Linear(3, 2), posterior_of(nn.Linear(4, 2)), X, S),
-        "[20, 2, 3], not [20, 2, 4]",
+        "[20, 2, 3], got [20, 2, 4]",
     ),
     "several outputs": (lambda m: sampled_outputs(two_outputs(), posterior_of(two_outputs()), X, S), "returned tuple"),
     "targets": (

@@ -224,12 +224,12 @@ BAD = {
     "full sizes": (lambda: FullGaussian(torch.ones(2), torch.eye(3), {"w": torch.Size([2])}), "not [2] and [3, 3]"),
     "indefinite": (
         lambda: FullGaussian(torch.ones(2), torch.tensor([[1.0, 2.0], [2.0, 1.0]]), {"w": torch.Size([2])}),
-        "not positive definite",
+        "must be positive definite, but its first 2 rows and columns are not",
     ),
     "full, other kind": (lambda: random_full().kl_to(random_mean_field()), "convert it with FullGaussian.of"),
     "full, other weights": (
         lambda: random_full().kl_to(FullGaussian(torch.ones(2), torch.eye(2), {"w": torch.Size([2])})),
-        "over other weights",
+        "other must be over the same weights",
     ),
     "integers": (lambda: MeanFieldGaussian({"w": torch.ones(2).long()}, ONE), "mean of 'w' must be floating-point"),
     "to integers": (lambda: MeanFieldGaussian(ONE, ONE).to(torch.int32), "must be floating-point, got torch.int32"),
@@ -293,7 +293,7 @@ def test_marginals_and_correlations_of_a_rotated_gaussian():
             {"right": {"w": torch.ones(2, 2)}},
             r"the right axes of 'w' are not orthogonal: QᵀQ differs from the identity by 2",
         ),
-        ({"right": {"v": torch.eye(2)}}, r"right has 'v', which is not among \['w'\]"),
+        ({"right": {"v": torch.eye(2)}}, r"right names 'v', but the weights are \['w'\]"),
     ],
 )
 def test_wrong_axes(axes, message):

@@ -173,7 +173,7 @@ def test_student_t_cdf_is_scipys(dof):
 @pytest.mark.parametrize(
     ("act", "message"),
     [
-        (lambda: StudentT(1.0, dof=2.0), "dof=2.0 is not valid: above 2"),
+        (lambda: StudentT(1.0, dof=2.0), "dof=2.0 is not valid: give a number above 2"),
         (lambda: StudentT(0.0), "noise_precision=0.0 is not valid"),
         (lambda: NegativeBinomial(-1.0), "total_count=-1.0 is not valid"),
         (lambda: InputNoiseGaussian().nll(randn(B, 3), randn(B)), "two outputs for each target"),

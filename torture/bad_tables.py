@@ -112,9 +112,9 @@ def command(*words: object) -> tuple[int, dict[str, Any]]:
 
 def small_trainings() -> None:
     """Let ``vadam fit`` take a few steps: how long it trains is not what is tested."""
-    from vadam.estimators import plan
+    from vadam.estimators import sizing
 
-    plan.STEPS = 20
+    sizing.STEPS = 20
 
 
 def check_table(table: dict[str, Any], folder: Path) -> str:

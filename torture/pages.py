@@ -156,8 +156,8 @@ def _with_notes(value: Any, note: str) -> Any:
 def demo_page(folder: Path, page: str, random: random.Random, address: str) -> list[str]:
     """Write the page of the demo for methods with hostile names."""
     from vadam.demo import page as demo
-    from vadam.demo.plan import Results, Size
     from vadam.demo.regression import Score
+    from vadam.demo.trainings import Results, Size
 
     names = [f"Vadam, {text}" for text in payloads(random, 10, address)]
     score = Score(1.0, -1.0, 0.9, None, 1.0)

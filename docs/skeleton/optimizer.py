@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.signature import group_arguments
 
 
@@ -37,5 +37,5 @@ class OnlineMagnitude(VariationalOptimizer):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | str | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

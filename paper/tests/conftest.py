@@ -1,8 +1,7 @@
 import os
 
-os.environ.setdefault(
-    "OMP_NUM_THREADS", "1"
-)  # two test processes share two cores; also for the processes that tests start
+# Two test processes share two cores. The processes that tests start inherit this.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch

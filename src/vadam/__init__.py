@@ -15,9 +15,8 @@ else:
         from importlib.util import find_spec
 
         if not name.startswith("_") and find_spec(f"{__name__}.{name}") is not None:
-            return import_module(
-                f"{__name__}.{name}"
-            )  # alone: it may be imported by what the public names are imported from
+            # Import the module alone: the modules of the public names may import it.
+            return import_module(f"{__name__}.{name}")
         if not name.startswith("_") or name == "__all__":
             public = import_module("vadam.public")
             globals().update({known: getattr(public, known) for known in public.__all__}, __all__=public.__all__)

@@ -41,13 +41,18 @@ def elbo(
     tensor(-6.9315)
     """
     if not hasattr(post, "kl"):
-        raise TypeError(f"the ELBO needs a closed-form KL to the prior, which {type(post).__name__} does not have")
+        raise TypeError(
+            f"post must be a posterior with a closed-form KL to its prior, got {type(post).__name__}: give a MeanFieldGaussian "
+            "or a FullGaussian, as opt.posterior(model) returns"
+        )
     if isinstance(num_data, bool) or not num_data > 0:
         raise ValueError(f"num_data={num_data!r} is not valid: give the number of training examples")
     kl = post.kl()
     batches = [data] if isinstance(data, tuple) else list(data)
     if not batches or not all(isinstance(batch, tuple | list) and len(batch) == 2 for batch in batches):
-        raise TypeError("data must be a tuple (x, y), or an iterable of batches (x, y) with at least one")
+        raise TypeError(
+            f"data must be a tuple (x, y), or an iterable of such batches, at least one, got {type(data).__name__}"
+        )
     y = torch.cat([y for _, y in batches])
     outputs = sampled_outputs(model, post, [x for x, _ in batches], samples, generator=generator)
     expected_log_prob = torch.stack([likelihood.log_prob(output, y) for output in outputs]).mean()  # of one example

@@ -100,7 +100,7 @@ def sampled_outputs(
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
     batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
     if not batches:
-        raise ValueError("x holds no batch: there is nothing to predict")
+        raise ValueError("x holds no batch: give at least one")
     if isinstance(post, OutputSampler):
         with torch.no_grad():
             return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
@@ -129,9 +129,8 @@ class _Passes:
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
         self._model, self._batch, self._vmap = model, batch, vmap
         self._args, self._kwargs = _arguments(batch)
-        self._buffers = {
-            name: buffer.clone() for name, buffer in model.named_buffers()
-        }  # a forward pass may write to them
+        # A forward pass may write to the model's buffers.
+        self._buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -210,7 +209,9 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
     for name, value in draws.items():
         if value.shape != (n, *parameters[name].shape):
             expected = [n, *parameters[name].shape]
-            raise ValueError(f"{n} draws of {name!r} should have shape {expected}, not {list(value.shape)}")
+            raise ValueError(
+                f"{n} draws of {name!r} must have shape {expected}, got {list(value.shape)}: take the posterior of this model"
+            )
     return draws
 
 
@@ -247,7 +248,7 @@ def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
     lengths = {len(value) for value in (*args, *kwargs.values()) if _has_rows(value)}
     if len(lengths) != 1:
         raise ValueError(
-            f"batch_size={batch_size} needs inputs of one length to cut, but their lengths are {sorted(lengths)}"
+            f"batch_size={batch_size} needs inputs of one length to cut, but their lengths are {sorted(lengths)}: leave batch_size out"
         )
     for start in range(0, max(1, *lengths), batch_size):
         rows = slice(start, start + batch_size)

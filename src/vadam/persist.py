@@ -67,7 +67,7 @@ def load(path: str | os.PathLike[str], *, device: str | torch.device = "cpu") ->
     """Read ``(posterior, config)`` from a file written by ``save``; raise ValueError if the file was changed."""
     path = Path(path)
     if not path.is_file():
-        raise FileNotFoundError(f"there is no file {str(path)!r}")
+        raise FileNotFoundError(f"there is no file {str(path)!r}: check the path")
     content = path.read_bytes()
     try:
         tensors = {name: value.to(device) for name, value in deserialized(content).items()}

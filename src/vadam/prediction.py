@@ -27,7 +27,7 @@ from vadam.likelihoods import (
     NumberLikelihood,
     like_output,
 )
-from vadam.metrics.intervals import crps
+from vadam.metrics.real import crps
 from vadam.special import find_root
 
 

@@ -106,14 +106,16 @@ def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int
     if num_data is None:
         examples = getattr(loader, "sampler", None) or getattr(loader, "dataset", None)
         if not isinstance(examples, Sized):
-            raise ValueError("num_data is needed: the loader does not say how many training examples there are")
+            raise ValueError(
+                "num_data is needed: the loader does not say how many training examples there are. Pass num_data="
+            )
         num_data = len(examples)
     if batch_size is None:
         found = getattr(loader, "batch_size", None)
         found = getattr(getattr(loader, "batch_sampler", None), "batch_size", None) if found is None else found
         batch_size = None if found is None else found * ranks
     if batch_size is None:
-        raise ValueError("batch_size is needed: the loader does not say how many examples a step has")
+        raise ValueError("batch_size is needed: the loader does not say how many examples a step has. Pass batch_size=")
     return num_data, batch_size
 
 
@@ -134,6 +136,8 @@ def _groups(model: nn.Module) -> list[dict[str, Any]]:
     trained = [p for p in model.parameters() if p.requires_grad]
     sampled = [p for p in trained if id(p) not in normalising]
     if not sampled:
-        raise ValueError("the model has no weights to sample: all are frozen or belong to normalisation layers")
+        raise ValueError(
+            "the model has no weights to sample, as all are frozen or belong to normalisation layers: unfreeze some"
+        )
     kept = [p for p in trained if id(p) in normalising]
     return [{"params": sampled}, *([{"params": kept, "deterministic": True}] if kept else [])]

@@ -11,7 +11,7 @@ import vadam
 from specs import SPECS, Problem, Spec
 from vadam import backends, rules
 from vadam.backends import bucket as buckets
-from vadam.backends import plain
+from vadam.backends import chunks
 from vadam.backends.bucket import Bucket
 
 WITH_PRIOR = [spec for spec in SPECS if spec.has_prior]
@@ -110,7 +110,8 @@ def test_model_rules_take_the_vector() -> None:
 @pytest.mark.parametrize("backend", ["native", "plain"])
 def test_long_tensors_are_cut_with_their_arguments(backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Chunks, parts of buckets and memory formats: each weight has its own argument, whatever lies beside it."""
-    monkeypatch.setattr(plain, "CHUNK", 64)
+    monkeypatch.setattr(chunks, "GRAIN", 32)
+    monkeypatch.setattr(chunks, "CHUNK", 64)
     monkeypatch.setitem(buckets.LIMIT, "cpu", 200)
     shapes = [(10, 3, 4, 5), (7, 9), (5,), (40,), (11, 13)]
     params = [torch.randn(shape) for shape in shapes]

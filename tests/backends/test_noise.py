@@ -13,8 +13,8 @@ from specs import SPECS, Spec, same, snapshot
 from vadam import counter_rng, rules
 from vadam.backends import choose
 from vadam.backends.bucket import make_buckets
+from vadam.backends.chunks import CHUNK
 from vadam.backends.noise import NoiseSource
-from vadam.backends.plain import CHUNK
 
 TILE = 1 << 12  # of the native loops
 RULE_ARGS = {"N": 1.0, "lam": 1.0, "tau": 1.0, "sampling_precision": 0.0}

@@ -8,7 +8,7 @@ from torch import nn
 
 import vadam
 from specs import SPECS, Problem, Spec, same, snapshot
-from vadam.backends import plain
+from vadam.backends import chunks
 
 MEAN_FIELD = [spec for spec in SPECS if spec.mean_field]
 
@@ -27,7 +27,8 @@ def trained(spec: Spec, steps: int = 3, dtype: torch.dtype = torch.float64, **op
 def test_chunks_change_nothing(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     """The 21 weights in a chunk of 16 and the rest, with noise that chunks do not change."""
     whole = trained(spec, dtype=torch.float32)
-    monkeypatch.setattr(plain, "CHUNK", 16)
+    monkeypatch.setattr(chunks, "GRAIN", 8)
+    monkeypatch.setattr(chunks, "CHUNK", 16)
     assert same(trained(spec, dtype=torch.float32), whole)
 
 

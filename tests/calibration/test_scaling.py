@@ -101,7 +101,7 @@ def test_a_spread_scales_everything_about_the_mean(likelihood):
 
 def test_wrong_use_is_explained():
     numbers = Regression(torch.zeros(1, 3), Gaussian(1.0))
-    with pytest.raises(TypeError, match="not a Regression"):
+    with pytest.raises(TypeError, match="got a Regression"):
         TemperatureScaling.fit(numbers, torch.zeros(3))
     with pytest.raises(TypeError, match="the spread of Poisson cannot be scaled"):
         SpreadScaling(2.0)(Regression(torch.zeros(1, 3), Poisson()))

@@ -319,9 +319,8 @@ def _left_in_the_middle(spec: Spec, backend: str, forwards: int) -> tuple[Proble
 @pytest.mark.parametrize("spec", LOOPS, ids=str)
 def test_a_dropped_optimizer_gives_the_mean_back(spec: Spec, forwards: int, backend: str) -> None:
     """The mean is restored at once, without a garbage collection."""
-    _left_in_the_middle(
-        spec, backend, forwards
-    )  # the first step of a process imports modules, whose frames hold the optimizer
+    # The first step of a process imports modules, whose frames hold the optimizer.
+    _left_in_the_middle(spec, backend, forwards)
     gc.disable()
     try:
         problem, mean, opt = _left_in_the_middle(spec, backend, forwards)
@@ -652,7 +651,7 @@ def test_the_values_of_a_checkpoint_run_no_code(tmp_path: Path) -> None:
     path, model, opt = saved_checkpoint(tmp_path / "saved", RunsCode(tmp_path / "executed"))
     (tmp_path / "executed").unlink(missing_ok=True)
     opt.param_groups[0]["note"] = 0
-    with pytest.raises(ValueError, match=r"param_groups.0.note' of the checkpoint is refused"):
+    with pytest.raises(ValueError, match=r"param_groups.0.note' is not a tensor, a number, text"):
         checkpoint.load(path, model, opt)
     assert not (tmp_path / "executed").exists()
 
@@ -682,9 +681,8 @@ def test_a_checkpoint_carries_every_prior_also_where_gradients_are_left(tmp_path
     opts = [vadam.Vadam(problem.model.named_parameters(), num_data=40, prior=prior) for _ in range(2)]
     problem.step(opts[0], spec)
     path = checkpoint.save(tmp_path, problem.model, opts[0], step=1)
-    assert (
-        problem.model[0].weight.grad is not None
-    )  # torch loads no state into an optimizer whose weights have gradients
+    # Torch loads no state into an optimizer whose weights have gradients.
+    assert problem.model[0].weight.grad is not None
     checkpoint.load(path, problem.model, opts[1])
     assert snapshot(opts[1])
     assert same(snapshot(opts[0]), snapshot(opts[1]))

@@ -18,10 +18,10 @@ from typer.testing import CliRunner
 import vadam
 import vadam.data
 from vadam.cli.app import app
-from vadam.demo import digits, ellipses, main, page, plan, regression, tabular, wave
+from vadam.demo import digits, ellipses, main, page, regression, tabular, trainings, wave
 from vadam.demo import text as demo_text
 from vadam.demo.methods import METHODS
-from vadam.demo.plan import Results, Size
+from vadam.demo.trainings import Results, Size
 from vadam.prediction import Classes, Regression
 
 SMOKE = Size(digits=5, regression=20, logistic=20)
@@ -134,9 +134,9 @@ def test_ctrl_c_keeps_what_is_done(
     def interrupt(results: Results, report: regression.ReportProgress) -> None:
         raise KeyboardInterrupt
 
-    planned = {job.title: job for job in plan.jobs(SMOKE)}
+    planned = {job.title: job for job in trainings.jobs(SMOKE)}
     some = [planned["a curve with a gap · Vadam"], planned["boston · noise"], planned["boston · MAP-Adam"]]
-    monkeypatch.setattr(plan, "jobs", lambda size: [*some, plan.Job("stop", 1.0, interrupt)])
+    monkeypatch.setattr(trainings, "jobs", lambda size: [*some, trainings.Job("stop", 1.0, interrupt)])
     with pytest.raises(KeyboardInterrupt):
         main(tmp_path, SMOKE)
     said = capsys.readouterr().out
@@ -155,7 +155,7 @@ def test_ctrl_c_before_anything_writes_nothing(
     def interrupt(results: Results, report: regression.ReportProgress) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(plan, "jobs", lambda size: [plan.Job("stop", 1.0, interrupt)])
+    monkeypatch.setattr(trainings, "jobs", lambda size: [trainings.Job("stop", 1.0, interrupt)])
     with pytest.raises(KeyboardInterrupt):
         main(tmp_path, SMOKE)
     assert "before the first training" in capsys.readouterr().out
@@ -283,7 +283,7 @@ def test_without_the_tables_it_says_so_before_training(monkeypatch: pytest.Monke
 
 
 def test_it_does_not_need_the_paper() -> None:
-    program = "import sys; sys.modules['vadam_paper'] = None; from vadam.demo import console, page, plan, text"
+    program = "import sys; sys.modules['vadam_paper'] = None; from vadam.demo import console, page, text, trainings"
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
@@ -294,8 +294,8 @@ def test_without_matplotlib_it_says_so_before_training(monkeypatch: pytest.Monke
 
 
 def test_as_json_prints_nothing_else(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    planned = {job.title: job for job in plan.jobs(SMOKE)}
-    monkeypatch.setattr(plan, "jobs", lambda size: [planned["boston · noise"], planned["boston · MAP-Adam"]])
+    planned = {job.title: job for job in trainings.jobs(SMOKE)}
+    monkeypatch.setattr(trainings, "jobs", lambda size: [planned["boston · noise"], planned["boston · MAP-Adam"]])
     result = CliRunner().invoke(app, ["demo", "--out", str(tmp_path), "--json"])
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["page"] == str(tmp_path / "index.html")

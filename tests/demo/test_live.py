@@ -17,7 +17,7 @@ from torch import Tensor
 import vadam
 from vadam import data, rules
 from vadam.demo import live, page
-from vadam.demo.plan import Results, Size
+from vadam.demo.trainings import Results, Size
 from vadam.exact import logistic
 from vadam.exact.grid import grid_posterior
 

@@ -32,9 +32,8 @@ class Training:
     """One network replicated and trained by VOGN, and sharded and trained by Vadam; the step number seeds minibatches."""
 
     def __init__(self) -> None:
-        torch.manual_seed(
-            dist.get_rank()
-        )  # each rank has random numbers of its own, which the checkpoint must bring back
+        # Each rank has random numbers of its own, which the checkpoint must bring back.
+        torch.manual_seed(dist.get_rank())
         replicated, sharded = network(), network()
         fully_shard(sharded)
         models = {"ddp": DistributedDataParallel(replicated), "fsdp": sharded}

@@ -255,14 +255,14 @@ def test_progress_is_reported():
         ({"engine": "fast"}, "engine='fast' is not valid"),
         ({"likelihood": "cauchy"}, "likelihood='cauchy' is not valid"),
         ({"network": MLP(4, 5, 1)}, r"cannot take rows of shape \[3\]"),
-        ({"network": MLP(3, 5, 2)}, "the network has 2 outputs"),
+        ({"network": MLP(3, 5, 2)}, "do not fit 2 outputs"),
         (
             {"method": Method("vadam", init_precision=1.0)},
             r"member 0: init_precision must be at least prior_precision=2.0, got 1.0",
         ),
         (
             {"method": Method("adam", drops_out=True), "network": nn.Linear(3, 1)},
-            "masks the layers of a vadam.ensemble.MLP",
+            "drops_out=True needs a vadam.ensemble.MLP",
         ),
         ({"network": nn.Linear(3, 1), "engine": "bmm"}, "engine='bmm' is for perceptrons"),
     ],

@@ -16,7 +16,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from estimators.line import line
 from vadam.ensemble import Method
 from vadam.estimators import VadamClassifier, VadamRegressor
-from vadam.estimators.family import SETTINGS
+from vadam.estimators.optimizers import SETTINGS
 
 QUICK = {"tune": False, "random_state": 0}
 EXPECTED_FAILURES = {
@@ -220,7 +220,7 @@ def test_constant_target():
             lambda X, y: (X, y),
             "noise='loud' is not valid: choose one of 'auto', 'constant'",
         ),
-        (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: above 2"),
+        (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: give a number above 2"),
         (VadamRegressor(target_transform="log"), lambda X, y: (X, y - 100), "needs positive targets, but y holds -"),
         (
             VadamRegressor(tune=False),

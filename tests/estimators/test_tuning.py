@@ -10,8 +10,8 @@ from sklearn.base import clone
 from estimators.line import line
 from vadam.ensemble import MLP, Member, Method, train
 from vadam.estimators import VadamRegressor, regressor
-from vadam.estimators.family import optimizer_names
 from vadam.estimators.noise import PredictiveNoise, fit_noise
+from vadam.estimators.optimizers import optimizer_names
 from vadam.estimators.search import random_settings, wild
 
 

@@ -93,7 +93,7 @@ def test_posteriors_as_modules_weights(problem):
     [
         ({"noise_precision": 0.0}, "noise_precision must be positive and finite, not 0.0"),
         ({"prior_precision": -1.0}, "prior_precision must be positive"),
-        ({"y": [1.0]}, "X has 2 rows but y has 1 targets"),
+        ({"y": [1.0]}, "X has 2 rows, but y has 1 targets"),
         ({"y": [1.0, np.inf]}, "y must be finite"),
     ],
 )

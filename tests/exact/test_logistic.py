@@ -186,7 +186,7 @@ def test_nearly_flat_prior_on_separable_data():
     [
         (np.ones((3, 2)), [1, 2, 1], 1.0, r"labels must be 0 and 1, or -1 and 1, but y holds \[1.0, 2.0\]"),
         (np.ones((3, 2)), [-1, 0, 1], 1.0, "labels must be"),
-        (np.ones((3, 2)), [1, 0], 1.0, "X has 3 rows but y has 2 labels"),
+        (np.ones((3, 2)), [1, 0], 1.0, "X has 3 rows, but y has 2 labels"),
         (np.ones(3), [1, 0, 1], 1.0, r"X must be a matrix \[N, D\], but its shape is \[3\]"),
         (np.full((3, 2), np.nan), [1, 0, 1], 1.0, "X must be finite"),
         (np.ones((3, 2)), [1, 0, 1], 0.0, "prior_precision must be positive and finite, not 0.0"),

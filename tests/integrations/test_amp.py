@@ -65,9 +65,8 @@ def test_autocast_trains_as_full_precision_does(spec: Spec, way: str, dtype: tor
         float((a - b).abs().max()) for a, b in zip(runs[1].weights(), Problem(torch.float32).weights(), strict=True)
     )
     apart = max(float((a - b).abs().max()) for a, b in zip(runs[0].weights(), runs[1].weights(), strict=True))
-    assert (
-        apart < 0.25 * moved
-    )  # bfloat16 has 8 bits; IVON's and Adam's first steps divide small gradients by their own size
+    # bfloat16 has 8 bits; IVON's and Adam's first steps divide small gradients by their own size.
+    assert apart < 0.25 * moved
     assert all(x.dtype in (torch.float32, torch.float64) for x in runs[0].everything())
 
 

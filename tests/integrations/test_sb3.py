@@ -274,9 +274,8 @@ def test_evaluation_between_acting_and_learning_uses_the_mean() -> None:
     model.learn(1000, callback=Look())
     assert model.num_timesteps == 80
     x = np.ones(3, dtype=np.float32)
-    np.testing.assert_array_equal(
-        seen["predicted"], model.predict(x)[0]
-    )  # the mean: the callback stopped before the update
+    # The model holds the mean: the callback stopped before the update.
+    np.testing.assert_array_equal(seen["predicted"], model.predict(x)[0])
     np.testing.assert_array_equal(seen["policy"], seen["predicted"])
     assert all(torch.equal(value, model.policy.state_dict()[name]) for name, value in seen["saved"].items())
 

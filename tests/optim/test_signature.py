@@ -9,7 +9,7 @@ from torch import nn
 
 import vadam
 from specs import SPECS, Problem, Spec
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.rules.arguments import REQUIRED
 
 ONE_ROW_EACH = {spec.build: spec for spec in SPECS}
@@ -23,13 +23,13 @@ def test_defaults_are_those_that_the_rule_declares(spec: Spec) -> None:
             default = parameters[argument.name].default
             assert default == argument.default or (default is Parameter.empty and argument.default is REQUIRED)
         else:
-            assert argument.name in Common.__annotations__, f"{argument.name} is declared and cannot be given"
+            assert argument.name in CommonArguments.__annotations__, f"{argument.name} is declared and cannot be given"
 
 
 def test_vadam_describes_every_argument() -> None:
     """The other classes refer to Vadam for the arguments that they share with it."""
     described = set(re.findall(r"^ {8}(\w+): ", vadam.Vadam.__doc__ or "", re.MULTILINE))
-    assert described == {*signature(vadam.Vadam).parameters, *Common.__annotations__} - {"common"}
+    assert described == {*signature(vadam.Vadam).parameters, *CommonArguments.__annotations__} - {"common"}
 
 
 @pytest.mark.parametrize("spec", ONE_ROW_EACH.values(), ids=str)

@@ -174,9 +174,8 @@ def test_full_von_as_van_finds_a_minimum() -> None:
         opt.step(closure)
     precision = opt.posterior().precision
     torch.testing.assert_close(precision, 4.0 * torch.eye(D, dtype=torch.float64) + 1000.0 * A, rtol=1e-10, atol=1e-10)
-    torch.testing.assert_close(
-        w.detach(), target, rtol=0, atol=0.2
-    )  # a few standard deviations of 1/√1000 · steps of rate 1/t
+    # A few standard deviations of 1/√1000 · steps of rate 1/t.
+    torch.testing.assert_close(w.detach(), target, rtol=0, atol=0.2)
 
 
 def test_figure_1_to_the_letter() -> None:

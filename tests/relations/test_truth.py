@@ -54,9 +54,8 @@ def test_von_finds_the_mean_field_posterior() -> None:
     post = opt.posterior()
     torch.testing.assert_close(post.precision["0"], problem.precision.diag(), rtol=1e-10, atol=0)
     stddev = problem.precision.diag().rsqrt()
-    assert (
-        (post.mean["0"] - problem.mean).abs() / stddev
-    ).max() < 0.15  # 1/√(0.2·3000/…) ≈ 0.05 a coordinate; 3 of them
+    # 1/√(0.2·3000/…) ≈ 0.05 a coordinate; 3 of them.
+    assert ((post.mean["0"] - problem.mean).abs() / stddev).max() < 0.15
 
 
 def test_full_von_finds_the_posterior() -> None:
@@ -70,9 +69,8 @@ def test_full_von_finds_the_posterior() -> None:
     post = opt.posterior()
     torch.testing.assert_close(post.precision, problem.precision, rtol=1e-9, atol=1e-9)
     error = (post.mean - problem.mean) @ problem.precision @ (post.mean - problem.mean)
-    assert (
-        error.sqrt() < 0.4
-    )  # a Mahalanobis distance in 4 dimensions; 800 samples at rates 1/(2 + 0.2t) leave about 0.15
+    # A Mahalanobis distance in 4 dimensions; 800 samples at rates 1/(2 + 0.2t) leave about 0.15.
+    assert error.sqrt() < 0.4
 
 
 @pytest.mark.parametrize("curvature", ["reparam", "hutchinson"])

@@ -16,6 +16,7 @@ from vadam_paper.data import DataNotAvailable
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.correlated import images, logistic, network
 from vadam_paper.experiments.correlated.config import preset
+from vadam_paper.experiments.labelled import Labelled
 
 CONFIG = preset("smoke", "text")
 
@@ -98,7 +99,7 @@ def test_an_interrupted_training_goes_on(method: str, tmp_path: Path, monkeypatc
     monkeypatch.setattr("vadam_paper.experiments.context.SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     config = replace(CONFIG, epochs=3)
     random = torch.Generator().manual_seed(0)
-    part = images.Part(torch.randn(64, 1, 28, 28, generator=random), torch.randint(10, (64,), generator=random))
+    part = Labelled(torch.randn(64, 1, 28, 28, generator=random), torch.randint(10, (64,), generator=random))
     task = images.Task(part, part, part, part.X)
     how = {"lr": 0.1, "data_weight": 1.0}
     whole, _, _ = images.trained(config, method, how, 0, task, context(tmp_path, "whole"))

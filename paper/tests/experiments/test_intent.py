@@ -10,6 +10,7 @@ from vadam_paper.data import DataNotAvailable, Queries, intents
 from vadam_paper.experiments import find
 from vadam_paper.experiments.intent import embed, finetune, network, task
 from vadam_paper.experiments.intent.config import WAYS, preset
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
 
@@ -33,7 +34,7 @@ def test_the_best_setting_on_validation_queries_is_tested(tmp_path: Path, monkey
 
     def shuffled(*args: object) -> task.Task:
         found = load(*args)  # type: ignore[arg-type]
-        return found._replace(test=task.Part(-found.test.X, found.test.y.flip(0)))
+        return found._replace(test=Labelled(-found.test.X, found.test.y.flip(0)))
 
     run(EXPERIMENT, config, tmp_path / "a")
     monkeypatch.setattr(task, "load", shuffled)

@@ -9,6 +9,7 @@ import torch
 
 from vadam_paper import data
 from vadam_paper.experiments import find
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.posterior import continual, fit, images, merging, pruning
 from vadam_paper.experiments.posterior.config import preset
 from vadam_paper.experiments.results import read_run
@@ -83,7 +84,7 @@ def test_test_images_decide_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
     def spoilt(*args: object) -> images.Images:
         found = load(*args)  # type: ignore[arg-type]
-        return found._replace(test=images.Part(-found.test.X, found.test.y.flip(0)))
+        return found._replace(test=Labelled(-found.test.X, found.test.y.flip(0)))
 
     run(EXPERIMENT, config, tmp_path / "a")
     for module in (continual, merging, pruning):

@@ -126,9 +126,8 @@ class TestNetworks:
                 }
             assert methods.space(config, "mc-dropout", name)["dropout"] == (0.005, 0.1)
             assert methods.space(config, "vogn", name)["lr"] == (0.003, 0.3)
-        assert [method for method in config.methods if methods.robust(config, method)] == [
-            "vogn"
-        ]  # which is not theirs
+        # VOGN is not among the authors' methods.
+        assert [method for method in config.methods if methods.robust(config, method)] == ["vogn"]
         assert methods.robust(preset("paper", "best"), "vadam")
         assert methods.objective(config, "mc-dropout") == "log_likelihood"
         assert methods.objective(preset("paper", "text"), "vadam") == "log_likelihood"

@@ -13,6 +13,7 @@ from vadam.prediction import Classes
 from vadam_paper.experiments import find
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.memory import PeakMemory
 from vadam_paper.experiments.ood_detection import separation
@@ -257,7 +258,7 @@ def test_settings_are_chosen_without_test_images(tmp_path: Path, monkeypatch: py
 
     def inverted(*args: object) -> task.Task:
         found = load(*args)  # type: ignore[arg-type]
-        return found._replace(test=task.Part(1 - found.test.X, found.test.y.flip(0)))
+        return found._replace(test=Labelled(1 - found.test.X, found.test.y.flip(0)))
 
     run(EXPERIMENT, config, tmp_path / "a")
     monkeypatch.setattr("vadam_paper.experiments.vision.study.load", inverted)

@@ -185,9 +185,8 @@ class Bucket:
             else:
                 shards = [_permuted(local(x.detach()), self.orders[i]) for i, x in enumerate(tensors)]
                 pairs = zip(shards, vector.split(self.sizes), strict=True)
-                fitting = [
-                    (t, x.view(t.shape)) for t, x in pairs if t.numel() == x.numel()
-                ]  # others were given other data
+                # A tensor of another size was given other data since and keeps them.
+                fitting = [(t, x.view(t.shape)) for t, x in pairs if t.numel() == x.numel()]
                 own, pieces = [t for t, _ in fitting], [x for _, x in fitting]
             if own and own[0].dtype.itemsize < vector.dtype.itemsize:  # a half-precision weight stays finite
                 largest = torch.finfo(own[0].dtype).max

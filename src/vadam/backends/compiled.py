@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 
 from vadam import compiling
-from vadam.backends.plain import Plain, Values
+from vadam.backends.chunks import Values
+from vadam.backends.plain import Plain
 from vadam.rules.binding import scope
 
 

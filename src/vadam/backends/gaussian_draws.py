@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from vadam import backends
+from vadam.backends.memory_pages import empty_in_large_pages
 from vadam.backends.noise import NoiseSource
-from vadam.backends.pages import empty_in_large_pages
 from vadam.gaussian import MeanFieldGaussian
 
 Weights = dict[str, Tensor]

@@ -178,9 +178,8 @@ class Call:
         self.rows = rows
         self._columns: list[Column] = []
         self._written: list[Tensor] = []
-        self._copies: list[
-            tuple[Tensor | None, Tensor]
-        ] = []  # tensors to be written, and what is computed in their place
+        # Tensors to be written, and what is computed in their place.
+        self._copies: list[tuple[Tensor | None, Tensor]] = []
 
     def add(self, tensors: Sequence[Tensor], *, written: bool = False) -> None:
         """Add an array: a tensor for each row. A tensor without the layout of its row is copied, and copied back."""

@@ -151,9 +151,8 @@ class NativeDraw:
             if means is not None:
                 self._perturb_from(k, means)
                 continue
-            rows = (
-                _rows(bucket) if self._was_perturbed else bucket.rows
-            )  # a paused sample: the parameters may have moved
+            # While a sample is paused the parameters may move.
+            rows = _rows(bucket) if self._was_perturbed else bucket.rows
             call = Call(rows or _rows_anew(bucket))
             if rows is not None:
                 call.add_rows()

@@ -10,26 +10,18 @@ Each bucket is one vector, so the number of operations does not depend on the nu
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import pairwise
 from types import ModuleType
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Bucket, Grads, Vectors
-from vadam.backends.measures import Measures, curvature_vector, full_precision, sampling_precision
-from vadam.backends.noise import NoiseSource, Normal
+from vadam.backends.chunks import ChunkedBackend, Scalars, Values
+from vadam.backends.measures import curvature_vector, sampling_precision
+from vadam.backends.noise import NoiseSource
 from vadam.backends.plain_draw import PlainDraw
-from vadam.backends.terms import takes_terms, terms, value
+from vadam.backends.terms import value
 from vadam.rules.binding import RuleArgs, call, scope, state_of, vector_fields
-
-GRAIN = 1 << 15  # weights below which torch does not share an operation between threads
-CHUNK = 3 * GRAIN  # weights that a CPU computes at a time: temporaries stay in the cache
-
-Scalars = dict[str, Any]
-Values = tuple[list[Tensor], Scalars]
 
 
 def perturbed(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: RuleArgs, sign: float) -> Values:
@@ -58,7 +50,7 @@ def multiplied(rule: ModuleType, vectors: Vectors, scalars: Scalars, rule_args: 
     return [value(vectors["g"] * vectors["deviation"] * precision)], {}
 
 
-class Plain(Measures):
+class Plain(ChunkedBackend):
     """Runs rules bucket by bucket."""
 
     def draw(self, buckets: list[Bucket], noise: NoiseSource, sign: float, *, keep_mean: bool) -> PlainDraw:
@@ -95,7 +87,7 @@ class Plain(Measures):
             if has_curvature and "h" not in vectors:
                 vectors["h"] = curvature_vector(bucket, curvatures, scale)
             here = accept if accept is None or accept.device == bucket.device else accept.to(bucket.device)
-            new, scalars = self._in_parts(updated, bucket, vectors, ["mu", *names], here)
+            new, scalars = self._in_chunks(updated, bucket, vectors, ["mu", *names], here)
             bucket.scatter(new, bucket.params, *[slots[name] for name in names])
             bucket.set_scalars(scalars)
             if draw is not None:
@@ -103,64 +95,15 @@ class Plain(Measures):
         if draw is not None:
             draw.restore()  # parameters without a gradient
 
-    def overwrites(self, bucket: Bucket, mu: Tensor) -> bool:
-        """Return True if writing the sample overwrites the vector of the means."""
-        return bucket.is_view(mu) or bucket.size > GRAIN
-
     def sample(self, bucket: Bucket, vectors: Vectors, noise: NoiseSource, index: int, sign: float) -> Tensor:
         """Return μ ± ε/√(precision + extra); a mean of several chunks is overwritten."""
         normal = noise.normal(index, bucket.device, bucket.dtype)
-        return self._in_parts(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
+        return self._in_chunks(perturbed, bucket, vectors, ["mu"], sign, normal=normal)[0][0]
 
     def product(self, bucket: Bucket, vectors: Vectors, g: Tensor, deviation: Tensor) -> Tensor:
         """Return ĝ∘ε/σ, given θ − μ, which may be overwritten."""
         if scope(bucket.rule) != "weight":
             return super().product(bucket, vectors, g, deviation)
-        return self._in_parts(multiplied, bucket, vectors | {"g": g, "deviation": deviation}, ["deviation"], None)[0][0]
-
-    def evaluate(
-        self,
-        function: Callable[..., Values],
-        rule: ModuleType,
-        vectors: Vectors,
-        scalars: Scalars,
-        rule_args: RuleArgs,
-        argument: Any,
-    ) -> Values:
-        """Compute one part of a bucket, by few operations where the rule allows it. Another backend may compile the function."""
-        if takes_terms(rule):
-            return function(rule, terms(vectors), scalars, terms(rule_args), argument)
-        return function(rule, vectors, scalars, rule_args, argument)
-
-    def _in_parts(
-        self,
-        function: Callable[..., Values],
-        bucket: Bucket,
-        vectors: Vectors,
-        results: list[str],
-        argument: Any,
-        normal: Normal | None = None,
-    ) -> Values:
-        """Compute new values of some vectors: at once, or on a CPU chunk by chunk in their place."""
-        rule, scalars, rule_args, size = bucket.rule, bucket.scalars(), bucket.vector_args(), bucket.size
-
-        def evaluate(parts: Vectors, args: RuleArgs) -> Values:
-            noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
-            return self.evaluate(function, rule, parts | noise, scalars, rule_args | args, argument)
-
-        if scope(rule) != "weight":
-            with full_precision(bucket.device):
-                return evaluate(vectors, {})
-        if bucket.device.type != "cpu" or size <= GRAIN:
-            return evaluate(vectors, {})
-        # One, two or three threads share a chunk at multiples of 64, and none what is left over: all numbers of threads round alike.
-        rest = size - size % CHUNK
-        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, GRAIN), size])]
-        args = {name: rule_args[name].split(sizes) for name in bucket.args_per_weight}
-        chunks = {name: x.split(sizes) for name, x in vectors.items()}
-        new_scalars: Scalars = {}
-        for i in range(len(sizes)):
-            chunk = {name: x[i] for name, x in chunks.items()}
-            new, new_scalars = evaluate(chunk, {name: x[i] for name, x in args.items()})
-            torch._foreach_copy_([chunk[name] for name in results], new)
-        return [vectors[name] for name in results], new_scalars
+        return self._in_chunks(multiplied, bucket, vectors | {"g": g, "deviation": deviation}, ["deviation"], None)[0][
+            0
+        ]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from vadam.baselines.map import MAP
-from vadam.baselines.training import ModelOrFactory, Progress, require_fitted
+from vadam.baselines.training import ModelOrFactory, Progress, TrainingOptions, require_fitted
 from vadam.likelihoods import Likelihood
 
 
@@ -39,14 +39,9 @@ class DeepEnsemble:
         X: Tensor,
         y: Tensor,
         likelihood: Likelihood,
-        *,
-        epochs: int = 40,
-        batch_size: int = 32,
-        lr: float = 1e-2,
-        generator: torch.Generator | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[TrainingOptions],
     ) -> DeepEnsemble:
-        """Train all members.
+        """Train all members by ``MAP.fit`` with its options.
 
         ``model`` is a function that returns a new network at each call. ``progress`` counts the epochs of all members.
         """
@@ -55,12 +50,11 @@ class DeepEnsemble:
                 "a deep ensemble trains several networks from different starts: pass a function that returns a new one, e.g. "
                 f"lambda: {type(model).__name__}(...), not a module"
             )
+        progress = options.get("progress")
         for k, member in enumerate(self.members):
-            member.fit(
-                model, X, y, likelihood,
-                epochs=epochs, batch_size=batch_size, lr=lr, generator=generator,
-                progress=progress and partial(_report_member, progress, k, len(self.members)),
-            )  # fmt: skip
+            if progress is not None:
+                options["progress"] = partial(_report_member, progress, k, len(self.members))
+            member.fit(model, X, y, likelihood, **options)
         return self
 
     def outputs(self, x: Any, samples: int | None = None, generator: torch.Generator | None = None) -> Tensor:

@@ -10,14 +10,14 @@ linear layer.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Self
+from typing import Self, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, jacrev, vmap
 
 from vadam.baselines.map import MAP
-from vadam.baselines.training import ModelOrFactory, Progress
+from vadam.baselines.training import ModelOrFactory, TrainingOptions
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
 from vadam.likelihoods import Likelihood
 
@@ -42,18 +42,13 @@ class _Laplace:
         X: Tensor,
         y: Tensor,
         likelihood: Likelihood,
-        *,
-        epochs: int = 40,
-        batch_size: int = 32,
-        lr: float = 1e-2,
-        generator: torch.Generator | None = None,
-        progress: Progress | None = None,
+        **options: Unpack[TrainingOptions],
     ) -> Self:
-        """Train as ``MAP`` does, then compute the curvature over X; ``epochs=0`` means that the model is trained."""
-        self.map.fit(
-            model, X, y, likelihood,
-            epochs=epochs, batch_size=batch_size, lr=lr, generator=generator, progress=progress,
-        )  # fmt: skip
+        """Train by ``MAP.fit`` with its options, then compute the curvature over X.
+
+        With ``epochs=0`` the model counts as trained.
+        """
+        self.map.fit(model, X, y, likelihood, **options)
         assert self.map.model is not None
         self.posterior = self._gaussian(self.map.model, X, y, likelihood)
         return self

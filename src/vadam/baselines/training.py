@@ -1,6 +1,7 @@
 """The training loop of every baseline: Adam on the mean negative log-likelihood, with the prior as weight decay."""
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +10,16 @@ from vadam.likelihoods import Likelihood
 
 ModelOrFactory = nn.Module | Callable[[], nn.Module]
 Progress = Callable[[int, int], None]
+
+
+class TrainingOptions(TypedDict, total=False):
+    """The options of ``MAP.fit``, for baselines that are made from MAP networks."""
+
+    epochs: int
+    batch_size: int
+    lr: float
+    generator: torch.Generator | None
+    progress: Progress | None
 
 
 def build_model(model: ModelOrFactory, generator: torch.Generator | None) -> nn.Module:

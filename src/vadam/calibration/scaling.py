@@ -45,7 +45,9 @@ class TemperatureScaling:
     def fit(cls, prediction: Classes, y: Tensor) -> TemperatureScaling:
         """Return the scaling that makes the labels ``y`` of held-out rows most likely."""
         if not isinstance(prediction, Classes):
-            raise TypeError(f"a temperature scales the logits of classes, not a {type(prediction).__name__}")
+            raise TypeError(
+                f"a temperature scales the logits of classes, got a {type(prediction).__name__}: use SpreadScaling for numbers"
+            )
 
         def loss(log_temperature: float) -> float:
             return -cls(math.exp(log_temperature))(prediction).log_prob(y).mean().item()

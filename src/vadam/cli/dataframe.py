@@ -35,7 +35,9 @@ def read(path: Path) -> "pd.DataFrame":
         raise CommandError(f"There is no file {path}: check the path.")
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
-        raise CommandError(f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file.")
+        raise CommandError(
+            f"{path} is not a {', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]} file: save the table as one of them."
+        )
     try:
         if suffix in TEXT_SUFFIXES:
             table = _read_text(path)

@@ -6,7 +6,7 @@ ellipses.py     logistic regression with two weights: approximate posteriors on 
 tabular.py      Boston and Concrete: error, log-likelihood and coverage on held-out rows
 methods.py      the optimizers with their settings, the same for all regressions
 regression.py   train and evaluate a method: one loop for Adam and the variational optimizers
-plan.py         the list of trainings, and their results so far
+trainings.py    the list of trainings, and their results so far
 figures.py, page.py, text.py, console.py   the output
 live/           a second page: drag the settings and see the optimizers move, in the browser
 """
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from vadam.demo.plan import Results, Size
+    from vadam.demo.trainings import Results, Size
 
 __all__ = ["main"]
 
@@ -29,7 +29,7 @@ def main(out: Path = Path("report"), size: "Size | None" = None) -> "Results":
     import torch
 
     from vadam.demo import console, digits, page, tabular
-    from vadam.demo.plan import Results, Size, run
+    from vadam.demo.trainings import Results, Size, run
 
     torch.set_num_threads(1)  # networks this small are slower on two
     results = Results(size or Size())

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from vadam.demo.plan import EXACT, Results
+from vadam.demo.trainings import EXACT, Results
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from vadam.demo import digits, ellipses, tabular, wave
-from vadam.demo.plan import EXACT, Results
+from vadam.demo.trainings import EXACT, Results
 from vadam.plot import theme
 from vadam.plot.theme import INK
 

@@ -11,7 +11,7 @@ import torch
 import vadam
 from vadam import atomic
 from vadam.demo import figures, live, text
-from vadam.demo.plan import EXACT, Results
+from vadam.demo.trainings import EXACT, Results
 from vadam.plot import theme
 from vadam.report import html
 from vadam.report.html import Table

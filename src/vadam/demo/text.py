@@ -2,8 +2,8 @@
 
 from vadam.demo import digits, ellipses, tabular, wave
 from vadam.demo.methods import INIT_PRECISION_FACTOR, METHODS
-from vadam.demo.plan import RAW, Results, Size
 from vadam.demo.regression import BATCH_SIZE, DRAWS, FINAL_RATE
+from vadam.demo.trainings import RAW, Results, Size
 from vadam.demo.wave import Band
 from vadam.report.html import Table
 

@@ -66,4 +66,6 @@ def choose(name: str, network: nn.Module, likelihood: str) -> Engine:
 def check_dropout(network: nn.Module) -> None:
     """Raise ValueError unless the network is an ``MLP``, whose layers dropout masks."""
     if not isinstance(network, MLP):
-        raise ValueError(f"MCDropout masks the layers of a vadam.ensemble.MLP, not of a {type(network).__name__}")
+        raise ValueError(
+            f"drops_out=True needs a vadam.ensemble.MLP, whose layers it masks, got {type(network).__name__}"
+        )

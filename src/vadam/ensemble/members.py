@@ -122,20 +122,26 @@ def rows_of(member: Member, rows: Any, *, likelihood: str, outputs: int) -> tupl
     if not (x.isfinite().all() and y.isfinite().all()):
         raise ValueError("x or y holds a value that is not finite: fill or drop these rows first")
     if likelihood == "categorical":
-        if y.dim() != 1 or bool(((y < 0) | (y >= outputs) | (y != y.round())).any()):
+        if y.dim() != 1:
+            raise ValueError(f"y must hold one class a row, got the shape {list(y.shape)}")
+        if bool((wrong := (y < 0) | (y >= outputs) | (y != y.round())).any()):
             raise ValueError(
-                f"classes are whole numbers, one a row, from 0 to {outputs - 1} for a network with {outputs} outputs"
+                f"classes must be whole numbers from 0 to {outputs - 1} for a network with {outputs} outputs, but y holds "
+                f"{float(y[wrong][0]):g}"
             )
         return x, torch.nn.functional.one_hot(y.long(), outputs).double()
     y = y.unsqueeze(-1) if y.dim() == 1 else y
     if y.dim() != 2 or outputs_for(likelihood, y.shape[1]) != outputs:
         raise ValueError(
-            f"y has {list(y.shape[1:])} targets a row, but the network has {outputs} outputs for the likelihood {likelihood!r}"
+            f"y has {list(y.shape[1:])} targets a row, which do not fit {outputs} outputs for the likelihood {likelihood!r}: give the "
+            f"network one output for each target, or two with 'input-noise'"
         )
-    if likelihood == "poisson" and not bool(((y >= 0) & (y == y.round())).all()):
-        raise ValueError("the Poisson likelihood takes counts: whole numbers from 0")
-    if likelihood == "bernoulli" and not bool(((y == 0) | (y == 1)).all()):
-        raise ValueError("the Bernoulli likelihood takes labels 0 and 1")
+    if likelihood == "poisson" and bool((wrong := (y < 0) | (y != y.round())).any()):
+        raise ValueError(
+            f"the Poisson likelihood takes counts, whole numbers from 0, but y holds {float(y[wrong][0]):g}"
+        )
+    if likelihood == "bernoulli" and bool((wrong := (y != 0) & (y != 1)).any()):
+        raise ValueError(f"the Bernoulli likelihood takes labels 0 and 1, but y holds {float(y[wrong][0]):g}")
     return x, y
 
 

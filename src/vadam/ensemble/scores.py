@@ -36,9 +36,8 @@ def _scores_of_one(stack: Stack, x: Tensor, y: Tensor, samples: int, key: Tensor
     f = stack.standardised_outputs(x[None], samples, key)[0].double()  # [S, n, O]
     y, tau = y.double(), stack.noise_precision.double()
     y_std = stack.scaling.y_std[0]
-    log_p = (
-        FORMULAS[stack.likelihood].log_density(f, y, tau).sum(-1) - y_std.log().sum()
-    )  # [S, n]; a density per original unit
+    # Densities [S, n] per original unit of the targets.
+    log_p = FORMULAS[stack.likelihood].log_density(f, y, tau).sum(-1) - y_std.log().sum()
     result = {
         "log_likelihood": metrics.log_likelihood(log_p),
         "joint_log_likelihood": metrics.joint_log_likelihood(log_p),

@@ -203,7 +203,9 @@ def _check(members: list[Member], settings: Settings, history: bool) -> None:
     if tested not in (0, len(members)):
         raise ValueError(f"{tested} of {len(members)} members have test rows: give them to all members or to none")
     if history and not tested:
-        raise ValueError("history=True scores the test rows after every epoch, but the members have no test rows")
+        raise ValueError(
+            "history=True scores the test rows after every epoch, but the members have none: give them by Member(test=...)"
+        )
 
 
 def _fitting(network: nn.Module, rows: int) -> int:

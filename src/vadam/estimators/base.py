@@ -16,10 +16,10 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from torch import Tensor
 
 from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
-from vadam.estimators import plan, saving
+from vadam.estimators import saving, sizing
 from vadam.estimators.arguments import check_arguments
 from vadam.estimators.encoding import TableEncoder
-from vadam.estimators.family import method_of
+from vadam.estimators.optimizers import method_of
 from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
     Fold,
@@ -141,9 +141,9 @@ class VadamEstimator(BaseEstimator):
     def _problem(self, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Problem:
         check_arguments(self)
         rows = len(X)
-        method = self._method(plan.lr_for(rows))
+        method = self._method(sizing.lr_for(rows))
         self.hidden_: tuple[int, ...] = (
-            plan.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden)
+            sizing.hidden_for(rows) if self.hidden is None else tuple(int(size) for size in self.hidden)
         )
         return Problem(
             x=X,
@@ -153,14 +153,14 @@ class VadamEstimator(BaseEstimator):
             activation=self.activation,
             method=method,
             lr=None if self.lr is None else float(self.lr),
-            batch_size=int(self.batch_size or plan.batch_size_for(rows)),
+            batch_size=int(self.batch_size or sizing.batch_size_for(rows)),
             jobs=self._jobs(),
             seed=int(check_random_state(self.random_state).randint(2**31 - 1)),
         )
 
     def _steps(self, problem: Problem) -> int:
         rows = len(problem.x)
-        return plan.steps_for(rows) if self.epochs is None else int(self.epochs) * -(-rows // problem.batch_size)
+        return sizing.steps_for(rows) if self.epochs is None else int(self.epochs) * -(-rows // problem.batch_size)
 
     def _train(
         self, problem: Problem, kinds: Sequence[tuple[str, str]], folds: Sequence[Fold]
@@ -168,8 +168,8 @@ class VadamEstimator(BaseEstimator):
         """Search, then train the networks of the model; return those of the folds, which calibrate predictions."""
         steps, folds = self._steps(problem), list(folds)
         given = self._given(kinds[0][0])
-        rungs = plan.rungs_for(len(problem.x), int(self.budget), len(folds)) if folds else []
-        held_out = folds[: plan.folds_held_out(len(problem.x), len(folds))]
+        rungs = sizing.rungs_for(len(problem.x), int(self.budget), len(folds)) if folds else []
+        held_out = folds[: sizing.folds_held_out(len(problem.x), len(folds))]
         judges = min(int(self.members), HELD_OUT_MEMBERS)
         work = sum(rung.settings * rung.folds * rung.share * steps for rung in rungs)
         work += steps * (len(held_out) * judges + int(self.members))
@@ -219,7 +219,7 @@ class VadamEstimator(BaseEstimator):
             else scaling.y(tensor(y).reshape(len(y), -1))
         )
         steps = max(100, self.n_steps_ // 2)
-        batch_size = int(self.batch_size or plan.batch_size_for(len(y)))
+        batch_size = int(self.batch_size or sizing.batch_size_for(len(y)))
         self.n_updates_ += 1
         members = [
             Member(
@@ -237,7 +237,7 @@ class VadamEstimator(BaseEstimator):
         result = train(
             members,
             self.stack_.network,
-            self._method(plan.lr_for(len(y)) / 2)(steps),
+            self._method(sizing.lr_for(len(y)) / 2)(steps),
             likelihood=self.stack_.likelihood,
             batch_size=batch_size,
             standardise=False,

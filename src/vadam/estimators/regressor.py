@@ -139,9 +139,11 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         kind = self.target_transform
         transforms = ("none", *(Transform.candidates(y) if self.tune else ())) if kind == "auto" else (kind,)
         if kind in ("log", "quantile") and y.ndim > 1:
-            raise ValueError(f"target_transform={kind!r} is for one target, y has {y.shape[1]}")
+            raise ValueError(f"target_transform={kind!r} is for one target, but y has {y.shape[1]}: choose 'none'")
         if "log" in transforms and kind == "log" and y.min() <= 0:
-            raise ValueError(f"target_transform='log' needs positive targets, but y holds {y.min():g}")
+            raise ValueError(
+                f"target_transform='log' needs positive targets, but y holds {y.min():g}: choose 'auto' or 'none'"
+            )
         kinds = [(LIKELIHOODS[noise], transform) for transform in transforms for noise in noises]
         return kinds[: len(noises)] + kinds if len(transforms) > 1 else kinds  # the plain target twice as often
 
@@ -195,7 +197,9 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             if (value := getattr(self, name)) not in allowed:
                 raise ValueError(f"{name}={value!r} is not valid: choose one of {', '.join(map(repr, allowed))}")
         if self.noise_dof is not None and not float(self.noise_dof) > 2:
-            raise ValueError(f"noise_dof={self.noise_dof!r} is not valid: above 2, so that the noise has a variance")
+            raise ValueError(
+                f"noise_dof={self.noise_dof!r} is not valid: give a number above 2, so that the noise has a variance"
+            )
 
     # Predictions -------------------------------------------------------------------------------------------------------------
 

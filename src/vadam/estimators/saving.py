@@ -65,9 +65,10 @@ def _plain(value: Any) -> Any:
 def load(path: str | os.PathLike[str], cls: type[Estimator]) -> Estimator:
     """Read a fitted estimator of a class; raise ValueError for any other file."""
     posterior, config = persist.load(path)
-    if config.get("estimator") != cls.__name__:
-        found = config.get("estimator", "a posterior without estimator")
-        raise ValueError(f"{str(path)!r} holds {found}, not a {cls.__name__}")
+    found = config.get("estimator")
+    if found != cls.__name__:
+        holds, loader = (found, f"{found}.load") if found else ("a posterior without estimator", "vadam.load")
+        raise ValueError(f"{str(path)!r} holds {holds}, not a {cls.__name__}: read it by {loader}")
     try:
         return _restored(cls, posterior, config)
     except persist.DAMAGE as error:

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from vadam.ensemble import MLP, Member, Method, Stack, cosine, train
 from vadam.estimators.noise import FittedNoise, fit_noise
-from vadam.estimators.plan import Rung
+from vadam.estimators.sizing import Rung
 from vadam.estimators.targets import Transform
 from vadam.likelihoods import outputs_for
 from vadam.metrics import log_likelihood

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from vadam.likelihoods import like_output
-from vadam.metrics.intervals import crps
+from vadam.metrics.real import crps
 from vadam.prediction import Regression
 
 KNOTS = 100

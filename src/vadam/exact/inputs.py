@@ -23,7 +23,7 @@ def finite_vector(values: Array, name: str) -> Tensor:
     """Return the values as a flat float64 vector; raise ValueError unless it is finite."""
     vector = torch.as_tensor(values, dtype=torch.float64).detach().flatten()
     if not bool(vector.isfinite().all()):
-        raise ValueError(f"{name} must be finite, but it holds NaN or infinity")
+        raise ValueError(f"{name} must be finite, but it holds NaN or infinity: drop or fill in those rows")
     return vector
 
 
@@ -46,7 +46,7 @@ def signed_rows(X: Array, y: Array) -> Tensor:
     """
     X, y = finite_matrix(X), finite_vector(y, "y")
     if len(y) != len(X):
-        raise ValueError(f"X has {len(X)} rows but y has {len(y)} labels")
+        raise ValueError(f"X has {len(X)} rows, but y has {len(y)} labels: give one for each row")
     found = set(y.unique().tolist())
     if not (found <= {0.0, 1.0} or found <= {-1.0, 1.0}):
         raise ValueError(f"labels must be 0 and 1, or -1 and 1, but y holds {sorted(found)[:5]}")

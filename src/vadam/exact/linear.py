@@ -75,7 +75,7 @@ def fit(X: Array, y: Array, *, noise_precision: float, prior_precision: float | 
     """Return the exact posterior over the weights."""
     X, y = finite_matrix(X), finite_vector(y, "y")
     if len(y) != len(X):
-        raise ValueError(f"X has {len(X)} rows but y has {len(y)} targets")
+        raise ValueError(f"X has {len(X)} rows, but y has {len(y)} targets: give one for each row")
     if not 0 < noise_precision < math.inf:
         raise ValueError(f"noise_precision must be positive and finite, not {noise_precision}")
     lam, tau, N = prior_diagonal(prior_precision, X.shape[1]), noise_precision, len(X)

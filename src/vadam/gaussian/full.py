@@ -16,9 +16,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import named
+from vadam.gaussian import named_tensors
 from vadam.gaussian.mean_field import MeanFieldGaussian
-from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
+from vadam.gaussian.named_tensors import PriorMean, PriorPrecision, Weights
 from vadam.gaussian.summary import Summary
 
 
@@ -51,21 +51,21 @@ class FullGaussian:
             raise ValueError(
                 f"the shapes hold {D} weights, so mean must be [{D}] and precision [{D}, {D}], not {found}"
             )
-        named.check_real(mean={"weights": self.mean}, precision={"weights": self.precision})
-        named.check_points(self.point, shapes)
-        named.check_prior(self.prior_precision, self.prior_mean, shapes)
+        named_tensors.check_real(mean={"weights": self.mean}, precision={"weights": self.precision})
+        named_tensors.check_points(self.point, shapes)
+        named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
         own = {"mean": self.mean.detach().clone(), "precision": self.precision.detach().clone(), "shapes": shapes}
-        own |= {name: named.copied(getattr(self, name)) for name in ("point", "prior_precision", "prior_mean")}
+        own |= {name: named_tensors.copied(getattr(self, name)) for name in ("point", "prior_precision", "prior_mean")}
         for name, value in own.items():
             object.__setattr__(self, name, value)
-        if bool(torch.linalg.cholesky_ex(self.precision).info):
-            raise ValueError("the precision matrix is not positive definite")
+        if minor := int(torch.linalg.cholesky_ex(self.precision).info):
+            raise ValueError(f"precision must be positive definite, but its first {minor} rows and columns are not")
 
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> FullGaussian:
         """Return a mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
         mean, precision = post.flat()
-        shapes = named.shapes_of(post.mean)
+        shapes = named_tensors.shapes_of(post.mean)
         prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
         return cls(mean, precision.diag(), shapes, point=post.point, **prior)
 
@@ -101,14 +101,14 @@ class FullGaussian:
 
         Deterministic weights are expanded, not copied.
         """
-        lead = named.leading(n)
-        epsilon = named.standard_normal((self.num_weights, n or 1), like=self.mean, generator=generator)
+        lead = named_tensors.leading(n)
+        epsilon = named_tensors.standard_normal((self.num_weights, n or 1), like=self.mean, generator=generator)
         theta = self.mean + torch.linalg.solve_triangular(self._cholesky.mT, epsilon, upper=True).mT
-        return named.with_points(self._named(theta.reshape(*lead, self.num_weights)), self.point, lead)
+        return named_tensors.with_points(self._named(theta.reshape(*lead, self.num_weights)), self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
         """Return log q(θ), one number for each of the stacked draws."""
-        theta = torch.cat(list(named.flattened(sample, self.shapes, self.point).values()), -1)
+        theta = torch.cat(list(named_tensors.flattened(sample, self.shapes, self.point).values()), -1)
         distance = ((theta - self.mean) @ self._cholesky).square().sum(-1)
         return self._half_log_det - 0.5 * (self.num_weights * math.log(2 * math.pi) + distance)
 
@@ -118,7 +118,7 @@ class FullGaussian:
 
     def kl(self) -> Tensor:
         """Return KL(q‖p) to the prior, in closed form."""
-        lam = named.proper(self.prior_precision)
+        lam = named_tensors.proper(self.prior_precision)
         zeros, mu0 = self._named(torch.zeros_like(self.mean)), self.prior_mean or {}
         mean = {name: zero + mu0.get(name, 0.0) for name, zero in zeros.items()}
         precision = {name: torch.ones_like(zero) * lam[name] for name, zero in zeros.items()}
@@ -131,7 +131,7 @@ class FullGaussian:
                 f"other must be a FullGaussian, got {type(other).__name__}: convert it with FullGaussian.of"
             )
         if list(self.shapes.items()) != list(other.shapes.items()):
-            raise ValueError(f"the other posterior is over other weights: {dict(self.shapes)} and {dict(other.shapes)}")
+            raise ValueError(f"other must be over the same weights, {dict(self.shapes)}, got {dict(other.shapes)}")
         trace = torch.linalg.solve_triangular(self._cholesky, other._cholesky, upper=False).square().sum()
         distance = ((self.mean - other.mean) @ other._cholesky).square().sum()
         return 0.5 * (trace + distance - self.num_weights) + self._half_log_det - other._half_log_det
@@ -157,7 +157,7 @@ class FullGaussian:
     def to(self, *args: Any, **kwargs: Any) -> FullGaussian:
         """Return the posterior on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         names = ("point", "prior_precision", "prior_mean")
-        moved = {name: named.moved(getattr(self, name), *args, **kwargs) for name in names}
+        moved = {name: named_tensors.moved(getattr(self, name), *args, **kwargs) for name in names}
         mean, precision = self.mean.to(*args, **kwargs), self.precision.to(*args, **kwargs)
         return FullGaussian(mean, precision, self.shapes, **moved)
 

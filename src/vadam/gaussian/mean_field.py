@@ -17,8 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import named
-from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
+from vadam.gaussian import named_tensors
+from vadam.gaussian.named_tensors import PriorMean, PriorPrecision, Weights
 from vadam.gaussian.summary import Shares, Summary, UninformedPosterior, advice, is_uninformed, overall
 
 _WARNED_ABOUT: weakref.WeakSet[MeanFieldGaussian] = weakref.WeakSet()
@@ -58,15 +58,15 @@ class MeanFieldGaussian:
     temperature: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        shapes = named.shapes_of(self.mean)
-        named.check_real(mean=self.mean, precision=self.precision)
-        named.check_shapes("precision", self.precision, shapes)
-        named.check_points(self.point, self.mean)
-        named.check_prior(self.prior_precision, self.prior_mean, shapes)
-        named.check_pruned(self.pruned, shapes)
-        named.check_positive(self.precision)
+        shapes = named_tensors.shapes_of(self.mean)
+        named_tensors.check_real(mean=self.mean, precision=self.precision)
+        named_tensors.check_shapes("precision", self.precision, shapes)
+        named_tensors.check_points(self.point, self.mean)
+        named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
+        named_tensors.check_pruned(self.pruned, shapes)
+        named_tensors.check_positive(self.precision)
         for name in ("mean", "precision", "point", "prior_precision", "prior_mean", "pruned"):
-            object.__setattr__(self, name, named.copied(getattr(self, name)))
+            object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
         for name, mask in self.pruned.items():
             self.mean[name][mask] = 0
 
@@ -91,43 +91,46 @@ class MeanFieldGaussian:
 
         Deterministic weights are expanded, not copied.
         """
-        lead = named.leading(n)
+        lead = named_tensors.leading(n)
         draws = {}
         for name, mu in self.mean.items():
-            sigma = named.wide(self.precision[name]).rsqrt()
-            epsilon = named.standard_normal((*lead, *mu.shape), like=sigma, generator=generator)
+            sigma = named_tensors.wide(self.precision[name]).rsqrt()
+            epsilon = named_tensors.standard_normal((*lead, *mu.shape), like=sigma, generator=generator)
             draws[name] = epsilon.mul_(sigma).add_(mu).to(mu.dtype)
             if name in self.pruned:
                 draws[name].masked_fill_(self.pruned[name], 0)
-        return named.with_points(draws, self.point, lead)
+        return named_tensors.with_points(draws, self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
         """Return log q(θ), one number for each of the stacked draws."""
-        theta = named.flattened(sample, named.shapes_of(self.mean), self.point)
+        theta = named_tensors.flattened(sample, named_tensors.shapes_of(self.mean), self.point)
 
         def log_density(name: str) -> Tensor:
-            mu, precision = named.wide(self.mean[name]).flatten(), named.wide(self.precision[name]).flatten()
+            mu, precision = (
+                named_tensors.wide(self.mean[name]).flatten(),
+                named_tensors.wide(self.precision[name]).flatten(),
+            )
             terms = 0.5 * (precision.log() - math.log(2 * math.pi) - precision * (theta[name] - mu) ** 2)
             return (terms if name not in self.pruned else terms.masked_fill(self.pruned[name].flatten(), 0)).sum(-1)
 
-        return named.total(log_density(name) for name in self.mean)
+        return named_tensors.total(log_density(name) for name in self.mean)
 
     def entropy(self) -> Tensor:
         """Return the entropy Σᵢ ½ log(2πe σᵢ²) in nats."""
         constant = 1 + math.log(2 * math.pi)
-        return named.total(
-            0.5 * self._kept(name, constant - named.wide(p).log()).sum() for name, p in self.precision.items()
+        return named_tensors.total(
+            0.5 * self._kept(name, constant - named_tensors.wide(p).log()).sum() for name, p in self.precision.items()
         )
 
     def kl(self) -> Tensor:
         """Return KL(q‖p) to the prior in nats, in closed form."""
-        lam, mu0 = named.proper(self.prior_precision), self.prior_mean or {}
-        return named.total(self._kl(name, mu0.get(name, 0.0), lam[name]) for name in self.mean)
+        lam, mu0 = named_tensors.proper(self.prior_precision), self.prior_mean or {}
+        return named_tensors.total(self._kl(name, mu0.get(name, 0.0), lam[name]) for name in self.mean)
 
     def kl_to(self, other: MeanFieldGaussian) -> Tensor:
         """Return KL(q‖other) in nats, in closed form."""
         self._check_comparable(other)
-        return named.total(self._kl(name, other.mean[name], other.precision[name]) for name in self.mean)
+        return named_tensors.total(self._kl(name, other.mean[name], other.precision[name]) for name in self.mean)
 
     def symmetric_kl(self, other: MeanFieldGaussian) -> Tensor:
         """Return (KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
@@ -138,13 +141,13 @@ class MeanFieldGaussian:
         self._check_comparable(other)
 
         def deviation(post: MeanFieldGaussian, name: str) -> Tensor:
-            return post._kept(name, named.wide(post.precision[name]).rsqrt())
+            return post._kept(name, named_tensors.wide(post.precision[name]).rsqrt())
 
         def squared(name: str) -> Tensor:
-            between = named.wide(self.mean[name]) - named.wide(other.mean[name])
+            between = named_tensors.wide(self.mean[name]) - named_tensors.wide(other.mean[name])
             return (between**2 + (deviation(self, name) - deviation(other, name)) ** 2).sum()
 
-        return named.total(squared(name) for name in self.mean).sqrt()
+        return named_tensors.total(squared(name) for name in self.mean).sqrt()
 
     def snr(self) -> Weights:
         """Return the signal-to-noise ratios |μ|/σ by name; a large one means that a weight is surely not zero."""
@@ -163,7 +166,7 @@ class MeanFieldGaussian:
         if by not in ("snr", "magnitude"):
             raise ValueError(f"by must be 'snr' or 'magnitude', got {by!r}")
         scores = self.snr() if by == "snr" else {name: mu.abs() for name, mu in self.mean.items()}
-        flat = torch.cat([named.wide(score).flatten().cpu() for score in scores.values()])
+        flat = torch.cat([named_tensors.wide(score).flatten().cpu() for score in scores.values()])
         pruned = torch.cat([self._is_pruned(name).flatten().cpu() for name in scores])
         sampled = (~pruned).nonzero().flatten()
         pruned[sampled[flat[sampled].argsort(stable=True)[: round(fraction * len(sampled))]]] = True
@@ -176,7 +179,9 @@ class MeanFieldGaussian:
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
         precision = {name: value / temperature for name, value in self.precision.items()}
-        return replace(self, precision=precision, temperature=named.tempered(self.temperature, self.mean, temperature))
+        return replace(
+            self, precision=precision, temperature=named_tensors.tempered(self.temperature, self.mean, temperature)
+        )
 
     @staticmethod
     def merge(posteriors: Sequence[MeanFieldGaussian]) -> MeanFieldGaussian:
@@ -205,7 +210,7 @@ class MeanFieldGaussian:
     def to(self, *args: Any, **kwargs: Any) -> MeanFieldGaussian:
         """Return a copy on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         fields = ("mean", "precision", "point", "prior_precision", "prior_mean")
-        moved = {name: named.moved(getattr(self, name), *args, **kwargs) for name in fields}
+        moved = {name: named_tensors.moved(getattr(self, name), *args, **kwargs) for name in fields}
         pruned = {name: mask.to(moved["mean"][name].device) for name, mask in self.pruned.items()}
         return replace(self, **moved, pruned=pruned)
 
@@ -214,7 +219,7 @@ class MeanFieldGaussian:
             raise TypeError(
                 f"a MeanFieldGaussian compares with another, not with {type(other).__name__}; see FullGaussian.of"
             )
-        named.check_shapes("other", other.mean, named.shapes_of(self.mean))
+        named_tensors.check_shapes("other", other.mean, named_tensors.shapes_of(self.mean))
 
     def _is_pruned(self, name: str) -> Tensor:
         """Return a mask that is True where a weight is pruned."""
@@ -228,7 +233,7 @@ class MeanFieldGaussian:
 
     def _kl(self, name: str, mean: Tensor | float, precision: Tensor | float) -> Tensor:
         """Return ½ Σᵢ (log r − 1 + 1/r + p (μ − m)²) to N(m, 1/p) over one tensor, r = own precision/p."""
-        mu, own = named.wide(self.mean[name]), named.wide(self.precision[name])
+        mu, own = named_tensors.wide(self.mean[name]), named_tensors.wide(self.precision[name])
         p = torch.as_tensor(precision, dtype=own.dtype, device=own.device)
         terms = own.log() - p.log() - 1 + p / own + p * (mu - mean) ** 2
         return 0.5 * self._kept(name, terms).sum()
@@ -243,9 +248,9 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
     first, K = posteriors[0], len(posteriors)
     for other in posteriors[1:]:
         first._check_comparable(other)
-        named.check_names("a posterior's points", other.point, first.point)
-    lam = named.common_prior([post.prior_precision for post in posteriors], "prior_precision")
-    mu0 = named.common_prior([post.prior_mean for post in posteriors], "prior_mean")
+        named_tensors.check_names("a posterior's points", other.point, first.point)
+    lam = named_tensors.common_prior([post.prior_precision for post in posteriors], "prior_precision")
+    mu0 = named_tensors.common_prior([post.prior_mean for post in posteriors], "prior_mean")
     if lam is None:
         raise ValueError(
             "merge() counts the prior once, but these posteriors have none: build them with prior_precision"
@@ -254,12 +259,13 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
     mean, precision = {}, {}
     for name, mu in first.mean.items():
         prior, prior_mean = lam[name] / temperature[name], 0.0 if mu0 is None else mu0[name]
-        total = torch.stack([named.wide(post.precision[name]) for post in posteriors]).sum(0) - (K - 1) * prior
+        total = torch.stack([named_tensors.wide(post.precision[name]) for post in posteriors]).sum(0) - (K - 1) * prior
         if not bool((total > 0).all()):
             raise ValueError(
-                f"merge(): parts of {name!r} are so much wider than the prior that the merged precision is not positive"
+                f"merge(): posteriors of {name!r} are so much wider than the prior that the merged precision is not positive: leave out "
+                "those whose precision is below the prior's"
             )
-        pulls = [named.wide(post.precision[name]) * named.wide(post.mean[name]) for post in posteriors]
+        pulls = [named_tensors.wide(post.precision[name]) * named_tensors.wide(post.mean[name]) for post in posteriors]
         pull = torch.stack(pulls).sum(0) - (K - 1) * prior * prior_mean
         mean[name], precision[name] = (pull / total).to(mu.dtype), total.to(first.precision[name].dtype)
     point = {name: torch.stack([post.point[name] for post in posteriors]).mean(0) for name in first.point}

@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import named
+from vadam.gaussian import named_tensors
 from vadam.gaussian.full import FullGaussian
 from vadam.gaussian.mean_field import MeanFieldGaussian
-from vadam.gaussian.named import Weights
+from vadam.gaussian.named_tensors import Weights
 from vadam.gaussian.rotated import RotatedGaussian
 
 
@@ -49,7 +49,7 @@ class Mixture:
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
         """Draw a random component, then weights from it; with ``n``, n draws stacked along a new first axis."""
-        named.leading(n)
+        named_tensors.leading(n)
         K = len(self.components)
         device = None if generator is None else generator.device
         component = torch.randint(K, (n or 1,), generator=generator, device=device).cpu()
@@ -75,5 +75,5 @@ class Mixture:
 
 
 def _shapes(post: MeanFieldGaussian | FullGaussian | RotatedGaussian) -> dict[str, torch.Size]:
-    sampled = post.shapes if isinstance(post, FullGaussian) else named.shapes_of(post.mean)
-    return {**sampled, **named.shapes_of(post.point)}
+    sampled = post.shapes if isinstance(post, FullGaussian) else named_tensors.shapes_of(post.mean)
+    return {**sampled, **named_tensors.shapes_of(post.point)}

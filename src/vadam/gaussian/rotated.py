@@ -16,10 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import named
+from vadam.gaussian import named_tensors
 from vadam.gaussian.full import FullGaussian
 from vadam.gaussian.mean_field import MeanFieldGaussian
-from vadam.gaussian.named import PriorMean, PriorPrecision, Weights
+from vadam.gaussian.named_tensors import PriorMean, PriorPrecision, Weights
 from vadam.gaussian.summary import Shares, Summary
 from vadam.rotation import diagonal_in_basis, into_basis, matrix_shape, out_of_basis, relative
 
@@ -59,16 +59,16 @@ class RotatedGaussian:
     temperature: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        shapes = named.shapes_of(self.mean)
-        named.check_real(mean=self.mean, precision=self.precision)
-        named.check_shapes("precision", self.precision, shapes)
-        named.check_points(self.point, self.mean)
-        named.check_prior(self.prior_precision, self.prior_mean, shapes)
-        named.check_positive(self.precision)
+        shapes = named_tensors.shapes_of(self.mean)
+        named_tensors.check_real(mean=self.mean, precision=self.precision)
+        named_tensors.check_shapes("precision", self.precision, shapes)
+        named_tensors.check_points(self.point, self.mean)
+        named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
+        named_tensors.check_positive(self.precision)
         for side, axes in enumerate((self.left, self.right)):
             _check_axes(("left", "right")[side], side, axes, shapes)
         for name in ("mean", "precision", "left", "right", "point", "prior_precision", "prior_mean"):
-            object.__setattr__(self, name, named.copied(getattr(self, name)))
+            object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
 
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> RotatedGaussian:
@@ -79,7 +79,9 @@ class RotatedGaussian:
             "temperature": post.temperature,
         }
         if post.pruned:
-            raise ValueError("a pruned posterior has weights without a density: it has no axes")
+            raise ValueError(
+                "RotatedGaussian.of needs a posterior with a density for every weight: give the one that prune() was called on"
+            )
         return cls(post.mean, post.precision, point=post.point, shares=post.shares, **prior)  # type: ignore[arg-type]
 
     @property
@@ -88,7 +90,7 @@ class RotatedGaussian:
         found = {}
         for name, value in self.precision.items():
             QL, QR = self._axes(name)
-            along = 1 / self._matrices(name, named.wide(value))
+            along = 1 / self._matrices(name, named_tensors.wide(value))
             turned = diagonal_in_basis(along, relative(QL, None), relative(QR, None))
             found[name] = turned.reshape(value.shape).to(value.dtype)
         return found
@@ -105,37 +107,39 @@ class RotatedGaussian:
 
     def sample(self, n: int | None = None, *, generator: torch.Generator | None = None) -> Weights:
         """Return a draw W = M + Q_L (ε∘σ) Q_Rᵀ; with ``n``, n draws stacked along a new first axis."""
-        lead = named.leading(n)
+        lead = named_tensors.leading(n)
         draws = {}
         for name, mu in self.mean.items():
-            sigma = named.wide(self.precision[name]).rsqrt()
-            epsilon = named.standard_normal((*lead, *mu.shape), like=sigma, generator=generator).mul_(sigma)
+            sigma = named_tensors.wide(self.precision[name]).rsqrt()
+            epsilon = named_tensors.standard_normal((*lead, *mu.shape), like=sigma, generator=generator).mul_(sigma)
             turned = out_of_basis(self._matrices(name, epsilon), *self._axes(name))
             draws[name] = turned.reshape(epsilon.shape).add_(mu).to(mu.dtype)
-        return named.with_points(draws, self.point, lead)
+        return named_tensors.with_points(draws, self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
         """Return log q(θ), one number for each of the stacked draws."""
-        theta = named.flattened(sample, named.shapes_of(self.mean), self.point)
+        theta = named_tensors.flattened(sample, named_tensors.shapes_of(self.mean), self.point)
 
         def log_density(name: str) -> Tensor:
-            P = named.wide(self.precision[name]).flatten()
-            away = theta[name] - named.wide(self.mean[name]).flatten()
+            P = named_tensors.wide(self.precision[name]).flatten()
+            away = theta[name] - named_tensors.wide(self.mean[name]).flatten()
             turned = into_basis(self._matrices(name, away), *self._axes(name)).reshape(away.shape)
             return 0.5 * (P.log() - math.log(2 * math.pi) - P * turned**2).sum(-1)
 
-        return named.total(log_density(name) for name in self.mean)
+        return named_tensors.total(log_density(name) for name in self.mean)
 
     def entropy(self) -> Tensor:
         """Return the entropy Σᵢ ½ log(2πe σᵢ²) in nats."""
         constant = 1 + math.log(2 * math.pi)
-        return named.total(0.5 * (constant - named.wide(p).log()).sum() for p in self.precision.values())
+        return named_tensors.total(
+            0.5 * (constant - named_tensors.wide(p).log()).sum() for p in self.precision.values()
+        )
 
     def kl(self) -> Tensor:
         """Return KL(q‖p) to the prior in nats, in closed form."""
-        lam, mu0 = named.proper(self.prior_precision), self.prior_mean or {}
+        lam, mu0 = named_tensors.proper(self.prior_precision), self.prior_mean or {}
         mean = {name: torch.zeros_like(mu) + mu0.get(name, 0.0) for name, mu in self.mean.items()}
-        precision = {name: torch.zeros_like(named.wide(mu)) + lam[name] for name, mu in self.mean.items()}
+        precision = {name: torch.zeros_like(named_tensors.wide(mu)) + lam[name] for name, mu in self.mean.items()}
         return self.kl_to(MeanFieldGaussian(mean, precision))
 
     def kl_to(self, other: RotatedGaussian | MeanFieldGaussian) -> Tensor:
@@ -146,9 +150,9 @@ class RotatedGaussian:
             raise TypeError(
                 f"a RotatedGaussian compares with another or a MeanFieldGaussian, not with {type(other).__name__}; see full()"
             )
-        named.check_shapes("other", other.mean, named.shapes_of(self.mean))
+        named_tensors.check_shapes("other", other.mean, named_tensors.shapes_of(self.mean))
         rotated = other
-        return named.total(self._kl(name, rotated) for name in self.mean)
+        return named_tensors.total(self._kl(name, rotated) for name in self.mean)
 
     def symmetric_kl(self, other: RotatedGaussian | MeanFieldGaussian) -> Tensor:
         """Return (KL(q‖other) + KL(other‖q))/2, the distance between posteriors in the paper's experiments."""
@@ -168,15 +172,15 @@ class RotatedGaussian:
 
     def correlation(self, name: str) -> Tensor:
         """Return the correlations [D, D] of the weights of one tensor, its rows laid end to end; for small tensors."""
-        covariance = self._dense(name, 1 / named.wide(self.precision[name]))
+        covariance = self._dense(name, 1 / named_tensors.wide(self.precision[name]))
         sigma = covariance.diagonal().sqrt()
         return covariance / torch.outer(sigma, sigma)
 
     def full(self) -> FullGaussian:
         """Return the same Gaussian with one matrix over all weights, D² numbers, e.g. to compare it by ``kl_to``."""
-        shapes = named.shapes_of(self.mean)
+        shapes = named_tensors.shapes_of(self.mean)
         mean = torch.cat([mu.flatten() for mu in self.mean.values()])
-        blocks = [self._dense(name, named.wide(P)).to(mean.dtype) for name, P in self.precision.items()]
+        blocks = [self._dense(name, named_tensors.wide(P)).to(mean.dtype) for name, P in self.precision.items()]
         prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
         return FullGaussian(mean, torch.block_diag(*blocks), shapes, point=self.point, **prior)
 
@@ -185,7 +189,9 @@ class RotatedGaussian:
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
         precision = {name: value / temperature for name, value in self.precision.items()}
-        return replace(self, precision=precision, temperature=named.tempered(self.temperature, self.mean, temperature))
+        return replace(
+            self, precision=precision, temperature=named_tensors.tempered(self.temperature, self.mean, temperature)
+        )
 
     def summary(self) -> Summary:
         """Return what the posterior is made of, with the standard deviation of each weight by itself; print it."""
@@ -194,12 +200,12 @@ class RotatedGaussian:
     def to(self, *args: Any, **kwargs: Any) -> RotatedGaussian:
         """Return a copy on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         fields = ("mean", "precision", "left", "right", "point", "prior_precision", "prior_mean")
-        return replace(self, **{name: named.moved(getattr(self, name), *args, **kwargs) for name in fields})
+        return replace(self, **{name: named_tensors.moved(getattr(self, name), *args, **kwargs) for name in fields})
 
     def _axes(self, name: str) -> tuple[Tensor | None, Tensor | None]:
         """Return Q_L and Q_R of a weight, None for the identity."""
         axes = (self.left.get(name), self.right.get(name))
-        left, right = (None if Q is None else named.wide(Q) for Q in axes)
+        left, right = (None if Q is None else named_tensors.wide(Q) for Q in axes)
         return left, right
 
     def _matrices(self, name: str, x: Tensor) -> Tensor:
@@ -218,11 +224,11 @@ class RotatedGaussian:
 
     def _kl(self, name: str, other: RotatedGaussian) -> Tensor:
         """Return ½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P] of one tensor to N(m, P⁻¹)."""
-        own, theirs = (self._matrices(name, named.wide(q.precision[name])) for q in (self, other))
+        own, theirs = (self._matrices(name, named_tensors.wide(q.precision[name])) for q in (self, other))
         QL, QR = self._axes(name)
         PL, PR = other._axes(name)
         variance = diagonal_in_basis(1 / own, relative(QL, PL), relative(QR, PR))
-        away = self._matrices(name, named.wide(self.mean[name]) - named.wide(other.mean[name]))
+        away = self._matrices(name, named_tensors.wide(self.mean[name]) - named_tensors.wide(other.mean[name]))
         terms = theirs * variance + theirs * into_basis(away, PL, PR) ** 2 - 1 + own.log() - theirs.log()
         return 0.5 * terms.sum()
 
@@ -234,11 +240,11 @@ def _check_axes(field: str, side: int, axes: Weights, shapes: Mapping[str, torch
     """Raise unless every matrix of axes is orthogonal and fits its side of a weight."""
     for name, Q in axes.items():
         if name not in shapes:
-            raise ValueError(f"{field} has {name!r}, which is not among {sorted(shapes)}")
+            raise ValueError(f"{field} names {name!r}, but the weights are {sorted(shapes)}")
         n = matrix_shape(shapes[name])[side]
         if Q.shape != (n, n):
             raise ValueError(f"the {field} axes of {name!r} must have shape {[n, n]}, not {list(Q.shape)}")
-        wide = named.wide(Q)
+        wide = named_tensors.wide(Q)
         error = (wide.mT @ wide - torch.eye(n, dtype=wide.dtype, device=wide.device)).abs().max()
         if not bool(error < 1e-2):
             raise ValueError(

@@ -74,7 +74,9 @@ def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimiz
     random = _random_states(opt)
     announced = saved["extra"].size.numel()  # type: ignore[union-attr]
     if announced > size_on_disk(Path(path)):
-        raise UnsafeCheckpoint(f"the checkpoint {str(path)!r} announces {announced} bytes of extras and has less")
+        raise UnsafeCheckpoint(
+            f"the checkpoint {str(path)!r} is damaged: it announces {announced} bytes of extras and has fewer. Load an earlier one"
+        )
     extra = torch.empty(announced, dtype=torch.uint8)
     content = {"model": weights, "optimizer": state, "random": {str(_rank() % ranks): random}, "extra": extra}
     try:

@@ -81,7 +81,7 @@ class CheckedPlanner(DefaultLoadPlanner):
             torch.load(value, weights_only=True)
         except Exception as error:
             raise UnsafeCheckpoint(
-                f"the value {read_item.dest_index.fqn!r} of the checkpoint is refused: {error}"
+                f"the checkpoint's value {read_item.dest_index.fqn!r} is not a tensor, a number, text or a container of them: {error}"
             ) from error
         value.seek(0)
         super().load_bytes(read_item, value)

@@ -17,7 +17,9 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
         return y.unsqueeze(-1)
     if y.shape == (*output.shape, 1):
         return y.squeeze(-1)
-    raise ValueError(f"targets of shape {list(y.shape)} do not fit outputs of shape {list(output.shape)}")
+    raise ValueError(
+        f"targets of shape {list(y.shape)} do not fit outputs of shape {list(output.shape)}: give one target for each output"
+    )
 
 
 def as_output(value: float | Tensor, output: Tensor) -> Tensor:

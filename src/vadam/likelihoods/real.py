@@ -216,4 +216,4 @@ def _halves(output: Tensor) -> tuple[Tensor, Tensor]:
 
 def _check_dof(dof: float) -> None:
     if not 2 < dof < math.inf:
-        raise ValueError(f"dof={dof!r} is not valid: above 2, so that the noise has a variance")
+        raise ValueError(f"dof={dof!r} is not valid: give a number above 2, so that the noise has a variance")

@@ -8,8 +8,8 @@ Probabilities of classes are [n, C] with labels 0 … C − 1, or P(y = 1) [n] f
 """
 
 from vadam.metrics.classes import accuracy, adaptive_ece, auroc, brier, ece, reliability_curve
-from vadam.metrics.intervals import calibration_curve, calibration_error, coverage, crps, interval_score, rmse
 from vadam.metrics.likelihood import joint_log_likelihood, log_likelihood, nll
+from vadam.metrics.real import calibration_curve, calibration_error, coverage, crps, interval_score, rmse
 from vadam.metrics.selective import aurc, coverage_at_risk, risk_coverage_curve, selective_accuracy
 
 __all__ = [

@@ -58,7 +58,9 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     positive = y.bool()
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     if not n_positive or not n_negative:
-        raise ValueError(f"auroc compares two classes, but y has {n_positive} positives and {n_negative} negatives")
+        raise ValueError(
+            f"auroc compares two classes, but y has {n_positive} positives and {n_negative} negatives: give examples of both"
+        )
     _, value, count = score.unique(return_inverse=True, return_counts=True)
     mean_rank = (count.cumsum(0) - (count - 1) / 2)[value]
     rank_sum = mean_rank.double()[positive].sum()

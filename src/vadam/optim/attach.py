@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
-from vadam.optim.batch_size import BatchSizeWatch
+from vadam.optim.batch_size_watch import BatchSizeWatch
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
 from vadam.optim.estimate import gradients
 from vadam.optim.interrupts import Uninterrupted

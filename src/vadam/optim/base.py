@@ -61,7 +61,7 @@ class VariationalOptimizer(Recovery):
         self._pending = None
         self._attachment = None
         self._weights = WeightState()
-        self._plans = []
+        self._caches = []
         self._estimate = Estimate(self)
         self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
         weakref.finalize(self, self._weights.release).atexit = False
@@ -102,7 +102,9 @@ class VariationalOptimizer(Recovery):
         if owner is Owner.CONTEXT:
             raise RuntimeError("step() inside sampled_params(): leave the block first")
         if owner is Owner.CLOSURE:
-            raise RuntimeError("step() inside a closure: steps cannot be nested")
+            raise RuntimeError(
+                "step() inside a closure: steps cannot be nested. Call it after the closure has returned"
+            )
         if closure is not None:
             return self._step_with(closure)
         with Uninterrupted():
@@ -130,9 +132,8 @@ class VariationalOptimizer(Recovery):
                     self._open_sample(Owner.CLOSURE)
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
-                if (
-                    len(losses) == 1
-                ):  # the closure may add to gradients of earlier micro-batches instead of clearing them
+                # The closure may add to gradients of earlier micro-batches instead of clearing them.
+                if len(losses) == 1:
                     self._base = {p: base[p] for p, g in before.items() if p.grad is g}
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.signature import group_arguments
 
@@ -40,5 +40,5 @@ class BBVI(Reparameterised):
         num_data: float,
         prior_precision: float = 1.0,
         init_precision: float | str | None = None,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

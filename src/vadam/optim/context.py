@@ -26,7 +26,9 @@ def sampled_params(optimizer: VariationalOptimizer) -> Iterator[None]:
     optimizer._heal()
     owner = optimizer._weights.owner
     if owner is not None:
-        way_out = "call opt.step() or opt.eval() first" if owner is Owner.LOOP else "samples cannot be nested"
+        way_out = (
+            "call opt.step() or opt.eval() first" if owner is Owner.LOOP else "leave it first, samples cannot be nested"
+        )
         raise RuntimeError(f"the parameters already hold a sample, opened by {owner.value}: {way_out}")
     block = Block()
     optimizer._holder = weakref.ref(block)

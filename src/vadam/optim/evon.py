@@ -10,7 +10,7 @@ from torch import nn
 from vadam import rules
 from vadam.backends.shards import is_sharded
 from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
@@ -56,7 +56,7 @@ class EVON(Reparameterised):
         basis_beta: float = 0.999,
         basis_every: int = 10,
         max_side: int = 1024,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...
 
     def _check(self, group: Group) -> None:

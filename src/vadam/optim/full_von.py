@@ -12,7 +12,7 @@ from vadam import curvature, rules
 from vadam.backends.bucket import Bucket, Grads
 from vadam.gaussian import FullGaussian
 from vadam.optim import checks
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.interrupts import without_grad
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
@@ -54,7 +54,7 @@ class FullVON(SecondOrder):
         momentum: float = 0.0,
         tau: float = 1.0,
         limit: int = 2000,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None:
         checks.whole("limit", limit, low=1)
         self.limit = limit

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.signature import group_arguments
 
@@ -43,5 +43,5 @@ class IVON(Reparameterised):
         hess_init: float = 1.0,
         clip_radius: float = 0.01,
         rescale_lr: bool = True,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

@@ -77,9 +77,8 @@ def _check_posterior(group: Group) -> None:
 def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
     """Put the means and precisions of a new group's prior into the state."""
     if group.get(LEARN_EVERY.name):
-        group.setdefault(
-            "steps_with_prior", 0
-        )  # from the start: checkpoints of ranks load the entries that a group has
+        # Set it from the start: checkpoints of ranks load only the entries that a group has.
+        group.setdefault("steps_with_prior", 0)
     if group.get("prior") == "init":
         for p in group["params"]:
             opt.state[p][MEAN] = p.detach().to(storage_dtype(p), copy=True)

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 from vadam.backends.bucket import Grads
 from vadam.backends.noise import NoiseSource, Seeds
 from vadam.optim.interrupts import Uninterrupted
-from vadam.optim.learned import LearnedPosterior
+from vadam.optim.posterior import PosteriorOptimizer
 from vadam.optim.sample import Owner
 
 if TYPE_CHECKING:
     from vadam.optim.sample import Sample
 
 
-class Recovery(LearnedPosterior):
+class Recovery(PosteriorOptimizer):
     """An optimizer that returns to the mean, whatever happened in a sample or a step."""
 
     _holder: weakref.ref[Any] | None  # lives as long as the block or closure call that opened the sample

@@ -26,7 +26,7 @@ class Resumable(Optimizer):
     generator: torch.Generator | None
     _skipped: int
     _pending: Any
-    _plans: list[Any]
+    _caches: list[Any]
 
     if TYPE_CHECKING:
         rule: ModuleType
@@ -64,7 +64,7 @@ class Resumable(Optimizer):
             if not p.is_floating_point():
                 self.param_groups.pop()
                 raise ValueError(
-                    f"a parameter of dtype {p.dtype} cannot be given a Gaussian posterior: only real floating-point can"
+                    f"a parameter of dtype {p.dtype} cannot be given a Gaussian posterior: leave it out, only real floating-point ones can"
                 )
             if not is_lazy(p) and 0 in [stride for stride, size in zip(p.stride(), p.shape, strict=True) if size > 1]:
                 self.param_groups.pop()
@@ -103,14 +103,14 @@ class Resumable(Optimizer):
         before = self.state, self.param_groups, self._skipped, generator.get_state()
         try:
             self._load(state_dict, generator)
-            self._plans.clear()
+            self._caches.clear()
             self._refuse_unsound_precisions()
         except BaseException:
             self.__dict__["state"], self.__dict__["param_groups"], self._skipped, random = before
             generator.set_state(random)
             raise
         finally:
-            self._plans.clear()  # they hold the state that the checkpoint replaces
+            self._caches.clear()  # they hold the state that the checkpoint replaces
         self._pending = None  # of a step that the checkpoint undoes
 
     def _load(self, state_dict: dict[str, Any], generator: torch.Generator) -> None:
@@ -166,7 +166,9 @@ class Resumable(Optimizer):
     def _check_same_kind(self, state_dict: dict[str, Any]) -> None:
         saved_by = state_dict.get(_EXTRA, {}).get("optimizer", type(self).__name__)
         if saved_by != type(self).__name__:
-            raise ValueError(f"this checkpoint is of a {saved_by}, not of a {type(self).__name__}")
+            raise ValueError(
+                f"this checkpoint is of a {saved_by}, not of a {type(self).__name__}: load it into a {saved_by}"
+            )
         groups = state_dict["param_groups"]
         if len(groups) != len(self.param_groups):
             return

@@ -12,8 +12,8 @@ from torch import Tensor
 from vadam import backends, rules
 from vadam.backends.bucket import Bucket, are_same, storage_dtype
 from vadam.optim import prior
+from vadam.optim.bucket_cache import BucketCache
 from vadam.optim.model_bucket import model_bucket
-from vadam.optim.plan import Plan
 from vadam.optim.resume import Resumable
 from vadam.rules import arguments
 from vadam.rules.binding import RuleArgs, bind, call, rule_for
@@ -29,7 +29,7 @@ class RuleOptimizer(Resumable):
     supports_deterministic: bool = False
 
     backend: str
-    _plans: list[Plan]  # the last two: of everything that is trained, and of a part of it
+    _caches: list[BucketCache]  # the last two: of everything that is trained, and of a part of it
 
     def rule_of(self, group: Group) -> ModuleType:
         """Return the rule that trains the sampled weights of a group."""
@@ -79,15 +79,15 @@ class RuleOptimizer(Resumable):
         The buckets are kept from step to step while parameters, state and what belongs together stay the same.
         """
         wanted = self._trained() if params is None else params
-        for plan in self._plans:
-            if are_same(wanted, plan.params) and plan.refresh(self):
+        for cache in self._caches:
+            if are_same(wanted, cache.params) and cache.refresh(self):
                 break
         else:
-            current = [plan for plan in self._plans if not are_same(wanted, plan.params) and plan.is_current(self)]
-            plan = Plan([*wanted], self)
-            self._plans = [plan, *current[:1]]
-        buckets = [bucket for bucket in plan.buckets if bucket.sampled] if sampled else plan.buckets
-        return buckets + model_bucket(self, {*wanted}) if plan.sees_model else buckets
+            current = [cache for cache in self._caches if not are_same(wanted, cache.params) and cache.is_current(self)]
+            cache = BucketCache([*wanted], self)
+            self._caches = [cache, *current[:1]]
+        buckets = [bucket for bucket in cache.buckets if bucket.sampled] if sampled else cache.buckets
+        return buckets + model_bucket(self, {*wanted}) if cache.sees_model else buckets
 
     def _states_of(self, params: list[Tensor], rule: ModuleType, group: Group) -> list[dict[str, Any]]:
         """Return the rule's state of each parameter of a group; make it at its first use."""

@@ -22,7 +22,7 @@ def group_arguments(init: Init) -> Init:
             rule = rules.vprop
 
             @group_arguments
-            def __init__(self, params: Iterable[Any], lr: float = 1e-3, *, num_data: float, **common: Unpack[Common]) -> None: ...
+            def __init__(self, params: Iterable[Any], lr: float = 1e-3, *, num_data: float, **common: Unpack[CommonArguments]) -> None: ...
     """
     shape = signature(init)
 

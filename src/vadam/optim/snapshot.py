@@ -13,10 +13,10 @@ from vadam.optim.distributed import unwrapped
 from vadam.optim.interrupts import without_grad
 
 if TYPE_CHECKING:
-    from vadam.optim.learned import LearnedPosterior
+    from vadam.optim.posterior import PosteriorOptimizer
 
 
-def names(opt: LearnedPosterior, model: nn.Module | None = None) -> dict[Tensor, str]:
+def names(opt: PosteriorOptimizer, model: nn.Module | None = None) -> dict[Tensor, str]:
     """Return the name of each parameter: the model's where one is known, otherwise its position."""
     prefixes = [""] if len(opt.param_groups) == 1 else [f"{k}." for k in range(len(opt.param_groups))]
     known: dict[Tensor, str] = {}
@@ -30,14 +30,14 @@ def names(opt: LearnedPosterior, model: nn.Module | None = None) -> dict[Tensor,
     return known
 
 
-def mean_of(opt: LearnedPosterior, p: Tensor) -> Tensor:
+def mean_of(opt: PosteriorOptimizer, p: Tensor) -> Tensor:
     """Return a copy of a parameter's mean, whole on every rank, also while the parameter holds a sample."""
     held = opt._weights.mean_of(p)
     return whole(p.detach() if held is None else held).to(p.dtype).clone()
 
 
 @without_grad
-def mean_field(opt: LearnedPosterior, model: nn.Module | None = None) -> MeanFieldGaussian:
+def mean_field(opt: PosteriorOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
     opt._settle()
     name = names(opt, model)
@@ -57,7 +57,7 @@ def mean_field(opt: LearnedPosterior, model: nn.Module | None = None) -> MeanFie
     )
 
 
-def prior_of(opt: LearnedPosterior, name: dict[Tensor, str]) -> tuple[Any, Any]:
+def prior_of(opt: PosteriorOptimizer, name: dict[Tensor, str]) -> tuple[Any, Any]:
     """Return the prior's precisions and means of the sampled weights by name; None where there is no prior, or a mean of zero."""
     sampled = set(opt._sampled())
     found = {name[p]: prior.of(g, opt.state[p]) for g, p in opt._grouped() if p in sampled and "prior_precision" in g}
@@ -68,13 +68,13 @@ def prior_of(opt: LearnedPosterior, name: dict[Tensor, str]) -> tuple[Any, Any]:
     return {key: precision for key, (_, precision) in found.items()}, None if is_zero else means
 
 
-def temperature_of(opt: LearnedPosterior, name: dict[Tensor, str]) -> dict[str, float]:
+def temperature_of(opt: PosteriorOptimizer, name: dict[Tensor, str]) -> dict[str, float]:
     """Return the temperature of each sampled weight by name, where it is not 1."""
     sampled, found = set(opt._sampled()), ((group.get("temperature", 1.0), p) for group, p in opt._grouped())
     return {name[p]: T for T, p in found if p in sampled and T != 1}
 
 
-def shares_of(opt: LearnedPosterior, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
+def shares_of(opt: PosteriorOptimizer, name: dict[Tensor, str], precision: dict[str, Tensor]) -> dict[str, Shares]:
     """Return how much of each parameter's precision is the prior's and the start's, where the rule has a prior and an average s.
 
     Where the rule does not keep the start apart, it is at most the smallest s of all weights: none has had less curvature since.

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.signature import group_arguments
 
 
@@ -39,5 +39,5 @@ class VadaGrad(VariationalOptimizer):
         *,
         init_precision: float,
         num_data: float = 1,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

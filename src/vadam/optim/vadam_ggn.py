@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.per_example import PerExampleOptimizer
 from vadam.optim.signature import group_arguments
 
@@ -46,5 +46,5 @@ class VadamGGN(PerExampleOptimizer):
         batch_size: int | None = None,
         tau: float = 1.0,
         sampling_precision: float = 0.0,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from vadam import rules
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.per_example import PerExampleOptimizer
 from vadam.optim.signature import group_arguments
 
@@ -48,5 +48,5 @@ class VOGN(PerExampleOptimizer):
         exact_momentum: bool = False,
         damping: float = 0.0,
         tau: float = 1.0,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

@@ -19,7 +19,7 @@ from vadam.backends.measures import curvature_vector
 from vadam.backends.shards import is_sharded, whole
 from vadam.optim import checks
 from vadam.optim.base import Closure
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.interrupts import Uninterrupted, without_grad
 from vadam.optim.recovery import ClosureCall
 from vadam.optim.reparameterised import Reparameterised
@@ -81,7 +81,7 @@ class VON(SecondOrder, Reparameterised):
         damping: float = 0.0,
         tau: float = 1.0,
         step_bound: float = 1.0,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None:
         checks.one_of("curvature", curvature, ("reparam", "exact", "hutchinson", "score"))
         checks.whole("probes", probes, low=1)
@@ -111,7 +111,10 @@ class VON(SecondOrder, Reparameterised):
     def _check(self, group: Group) -> None:
         super()._check(group)
         if self.curvature == "score" and group["deterministic"]:
-            raise ValueError("curvature='score' takes no gradient, so a deterministic group would never be trained")
+            raise ValueError(
+                "curvature='score' takes no gradient, so a deterministic group would never be trained: freeze its parameters, or choose "
+                "another curvature"
+            )
 
     # Where ĥ comes from ------------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from typing import Any, Unpack
 
 from vadam import rules
 from vadam.optim.base import VariationalOptimizer
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.signature import group_arguments
 
 
@@ -44,5 +44,5 @@ class Vprop(VariationalOptimizer):
         momentum: float = 0.0,
         batch_size: int | None = None,
         tau: float = 1.0,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None: ...

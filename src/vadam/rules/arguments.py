@@ -120,7 +120,9 @@ def _check_scale(values: dict[str, Any]) -> None:
     beyond = 1e30
     if not 1 / beyond <= N * w <= beyond or not 1 / beyond <= T <= beyond or max(lam / T, lam / (N * w)) > beyond:
         given = ", ".join(f"{name}={values[name]!r}" for name in SCALES if name in values)
-        raise ValueError(f"{given}: the ratio of two of them is above {beyond:g}, which single precision cannot hold")
+        raise ValueError(
+            f"{given}: the ratio of two of them is above {beyond:g}, which single precision cannot hold. Bring them closer together"
+        )
 
 
 def _check_batch_size(M: Any, N: Any) -> None:

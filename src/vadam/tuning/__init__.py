@@ -6,8 +6,8 @@
 ``noise_precision`` fits the noise of a predictive density to rows that were left out.
 """
 
-from vadam.tuning.calibration import noise_precision
 from vadam.tuning.journal import JournalError, Trial
+from vadam.tuning.noise import noise_precision
 from vadam.tuning.search import Tuned, tune
 from vadam.tuning.suggest import Point, Space
 

@@ -53,7 +53,9 @@ class Journal:
                     point = {name: _number(value) for name, value in line["point"].items()}
                     self.trials[line["cell"]].append(Trial(point, folds, mean(folds)))
             except (LookupError, TypeError, AttributeError, ArithmeticError) as error:
-                raise JournalError(f"line {number} of the journal {self.path} is not a trial of this search") from error
+                raise JournalError(
+                    f"line {number} of the journal {self.path} is not a trial of this search: remove the line, or the file to start anew"
+                ) from error
         if not lines:
             self._append([head])
 

@@ -37,9 +37,8 @@ def fetch(
         resumed = part.exists()
         _receive(url, part, progress)
         found = checksum(part)
-        if (
-            found != sha256 and resumed
-        ):  # the part may belong to another version of the file: download it from the start
+        # The part may belong to another version of the file: download it from the start.
+        if found != sha256 and resumed:
             part.unlink()
             _receive(url, part, progress)
             found = checksum(part)

@@ -68,4 +68,6 @@ def _client(scheduler: str) -> Any:
     try:
         return Client(scheduler, timeout=SECONDS_TO_CONNECT)
     except (OSError, ValueError) as error:
-        raise ExperimentError(f"There is no Dask scheduler at {scheduler}: {error}.") from error
+        raise ExperimentError(
+            f"There is no Dask scheduler at {scheduler} ({error}): start one with dask scheduler, or correct the address."
+        ) from error

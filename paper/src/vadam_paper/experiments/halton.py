@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 
 Range = tuple[float, float]
+Settings = dict[str, float]
 BASES = (2, 3, 5, 7)
 
 
-def settings(ranges: Mapping[str, Range], trial: int) -> dict[str, float]:
+def settings(ranges: Mapping[str, Range], trial: int) -> Settings:
     """Return the settings of a trial, two digits each; trials count from 0."""
     return {
         name: float(f"{low * (high / low) ** radical_inverse(trial + 1, base):.2g}")

@@ -68,4 +68,4 @@ def method(config: Config, name: str, samples: int) -> Method:
             return Method("vadam", lr=config.lr, betas=config.betas, samples=samples, init_precision="prior")
         case "vogn":
             return Method("vogn", lr=config.lr, beta=config.vogn_beta, samples=samples, init_precision="prior")
-    raise ValueError(f"no method {name}")
+    raise ValueError(f"unknown method {name!r}: choose 'bbvi', 'vadam' or 'vogn'")

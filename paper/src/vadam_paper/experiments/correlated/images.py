@@ -17,6 +17,7 @@ from vadam.prediction import Classes, predict
 from vadam_paper import data
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.correlated.config import Config
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
@@ -28,17 +29,12 @@ BETAS, HESS_INIT, PRIOR_PRECISION = (0.9, 0.995), 0.5, 10.0
 BINS, BATCH = 15, 500
 
 
-class Part(NamedTuple):
-    X: Tensor
-    y: Tensor
-
-
 class Task(NamedTuple):
     """Fashion-MNIST, standardised by the training images, and MNIST's test images as out-of-distribution ones."""
 
-    train: Part
-    validation: Part
-    test: Part
+    train: Labelled
+    validation: Labelled
+    test: Labelled
     foreign: Tensor
 
 
@@ -55,9 +51,9 @@ def load(config: Config, root: Path | None) -> Task:
 
     few = config.test_images
     return Task(
-        Part(scaled(X[order[:n]]), y[order[:n]]),
-        Part(scaled(X[order[n : n + m]]), y[order[n : n + m]]),
-        Part(scaled(torch.as_tensor(test.X[:few])), torch.as_tensor(test.y[:few])),
+        Labelled(scaled(X[order[:n]]), y[order[:n]]),
+        Labelled(scaled(X[order[n : n + m]]), y[order[n : n + m]]),
+        Labelled(scaled(torch.as_tensor(test.X[:few])), torch.as_tensor(test.y[:few])),
         scaled(torch.as_tensor(digits.X[:few])),
     )
 

@@ -20,10 +20,11 @@ from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam.prediction import Classes, predict
 from vadam_paper.experiments import halton
-from vadam_paper.experiments.halton import Range
+from vadam_paper.experiments.halton import Range, Settings
 from vadam_paper.experiments.intent.config import Config
 from vadam_paper.experiments.intent.network import Tokens, network
 from vadam_paper.experiments.memory import PeakMemory
+from vadam_paper.experiments.optimizer_setup import Setup, adamw
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.timing import Stopwatch
 
@@ -36,7 +37,6 @@ PREDICTED_AT_ONCE = 100
 BETAS = (0.9, 0.99)
 START = 10.0
 """Precision of the posterior at the start, as a multiple of the prior's."""
-Settings = dict[str, float]
 SPACES: dict[str, dict[str, dict[str, Range]]] = {
     "lora": {
         "adamw": {"lr": (1e-3, 3e-2), "weight_decay": (1e-3, 0.3)},
@@ -63,45 +63,26 @@ def methods(config: Config, way: str) -> tuple[str, ...]:
     return tuple(method for method in config.way_methods if method in SPACES[way])
 
 
-class Setup(NamedTuple):
-    """The weights, settings and data that an optimizer is built from."""
-
-    params: list[nn.Parameter]
-    settings: Settings
-    N: int
-    noise: torch.Generator
-
-    def of_data(self) -> dict[str, Any]:
-        """Return the arguments that the variational optimizers share."""
-        kept = {name: value for name, value in self.settings.items() if name != "lr"}
-        return {"num_data": self.N, "prior": "init", "generator": self.noise, **kept}
-
-    def start(self) -> float:
-        return START * self.settings["prior_precision"] / self.settings["temperature"]
-
-
-def _adamw(given: Setup) -> torch.optim.Optimizer:
-    settings: Any = given.settings
-    return torch.optim.AdamW(given.params, **settings, fused=True)
+def _start(given: Setup) -> float:
+    return START * given.settings["prior_precision"] / given.settings["temperature"]
 
 
 def _vadam(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"init_precision": given.start(), "batch_size": BATCH_SIZE}
-    return optim.Vadam(given.params, given.settings["lr"], BETAS, **how, **given.of_data())
+    start = _start(given)
+    return given.make(optim.Vadam, betas=BETAS, prior="init", init_precision=start, batch_size=given.batch_size)
 
 
 def _ivon(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"betas": (0.9, 0.999), "hess_init": 0.01, "clip_radius": math.inf}
-    return optim.IVON(given.params, given.settings["lr"], **how, **given.of_data())
+    return given.make(optim.IVON, betas=(0.9, 0.999), prior="init", hess_init=0.01, clip_radius=math.inf)
 
 
 def _vogn(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"beta": BETAS[1], "momentum": BETAS[0], "damping": 1e-4, "init_precision": given.start()}
-    return optim.VOGN(given.params, given.settings["lr"], **how, **given.of_data())
+    rates = {"beta": BETAS[1], "momentum": BETAS[0], "damping": 1e-4}
+    return given.make(optim.VOGN, **rates, prior="init", init_precision=_start(given))
 
 
 MAKE: dict[str, Callable[[Setup], torch.optim.Optimizer]] = {
-    "adamw": _adamw,
+    "adamw": adamw,
     "vadam": _vadam,
     "ivon": _ivon,
     "vogn": _vogn,
@@ -124,7 +105,7 @@ class FineTuned(NamedTuple):
             warnings.simplefilter("ignore", UninformedPosterior)
             found = predict(
                 self.model, posterior, _batches(queries), samples, likelihood=Categorical(), generator=noise, vmap=False
-            )  # fmt: skip
+            )
         assert isinstance(found, Classes)
         return found
 
@@ -146,7 +127,7 @@ def fit(config: Config, way: str, method: str, chosen: Settings, seed: int, trai
     model = network(config, way, int(train.labels.max()) + 1, seed)
     params = [p for p in model.parameters() if p.requires_grad]
     noise = generator(config.seed, seed, "noise")
-    optimizer = MAKE[method](Setup(params, chosen, len(train.labels), noise))
+    optimizer = MAKE[method](Setup(params, chosen, len(train.labels), BATCH_SIZE, noise))
     if method == "vogn":
         optimizer.attach(model)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory() as folder:

@@ -1,16 +1,14 @@
 """The methods and the ranges of their settings, for a linear layer on embeddings with a mean square of 1."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from vadam import optim
 from vadam_paper.experiments import halton
-from vadam_paper.experiments.halton import Range
+from vadam_paper.experiments.halton import Range, Settings
+from vadam_paper.experiments.optimizer_setup import Setup, adamw
 
-Settings = dict[str, float]
 RATE: Range = (1e-3, 3e-2)
 PRIOR: Range = (0.1, 100.0)
 WEIGHT: Range = (3.0, 1000.0)
@@ -34,49 +32,26 @@ def settings(method: str, trial: int) -> Settings:
     return halton.settings(SPACES[method], trial)
 
 
-class Setup(NamedTuple):
-    """Holds the data and sizes that an optimizer is built from."""
-
-    model: nn.Module
-    settings: Settings
-    N: int
-    batch_size: int
-    noise: torch.Generator
-
-    def of_data(self, start: float | None = None) -> dict[str, Any]:
-        lam, weight = self.settings["prior_precision"], self.settings.get("data_weight", 1.0)
-        found = {"num_data": self.N, "prior_precision": lam, "data_weight": weight, "generator": self.noise}
-        return found if start is None else {**found, "init_precision": self.N * weight * start + lam}
-
-
-def _adamw(given: Setup) -> torch.optim.Optimizer:
-    decay = given.settings["weight_decay"]
-    return torch.optim.AdamW(given.model.parameters(), given.settings["lr"], weight_decay=decay, fused=True)
-
-
 def _vadam(given: Setup) -> torch.optim.Optimizer:
-    M = given.batch_size
-    return optim.Vadam(
-        given.model.parameters(), given.settings["lr"], BETAS, batch_size=M, **given.of_data(START)
-    )  # fmt: skip
+    start = given.precision_at(START)
+    return given.make(optim.Vadam, betas=BETAS, init_precision=start, batch_size=given.batch_size)
 
 
 def _vadam_paper(given: Setup) -> torch.optim.Optimizer:
-    return optim.Vadam(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START))
+    return given.make(optim.Vadam, betas=BETAS, init_precision=given.precision_at(START))
 
 
 def _ivon(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
-    return optim.IVON(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
+    return given.make(optim.IVON, betas=IVON_BETAS, hess_init=HESS_INIT)
 
 
 def _vogn(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"beta": BETAS[1], "momentum": BETAS[0], "damping": 1e-4}
-    return optim.VOGN(given.model.parameters(), given.settings["lr"], **how, **given.of_data(START))
+    start = given.precision_at(START)
+    return given.make(optim.VOGN, beta=BETAS[1], momentum=BETAS[0], damping=1e-4, init_precision=start)
 
 
 MAKE: dict[str, Callable[[Setup], torch.optim.Optimizer]] = {
-    "adamw": _adamw,
+    "adamw": adamw,
     "vadam": _vadam,
     "vadam-paper": _vadam_paper,
     "ivon": _ivon,

@@ -55,9 +55,9 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
 
     kind, *rest = key.split(".")
     if kind != "embed" and rest[0] in WAYS:
-        from vadam_paper.experiments.intent import ways
+        from vadam_paper.experiments.intent import finetune_cells
 
-        work = ways.tune if kind == "tune" else ways.test
+        work = finetune_cells.tune if kind == "tune" else finetune_cells.test
         return work(config, rest[0], rest[1], int(rest[2]), context)
     if kind == "embed":
         task = load(config, config.sizes[0], context.data, context.report)

@@ -10,23 +10,19 @@ from torch import Tensor
 from vadam_paper.data import intents
 from vadam_paper.experiments.intent.config import SIZES, Config
 from vadam_paper.experiments.intent.embed import embeddings
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.randomness import generator
 
 SYNTHETIC = (6, 12, 8)
 """Intents, queries of each, and dimension of drawn embeddings."""
 
 
-class Part(NamedTuple):
-    X: Tensor
-    y: Tensor
-
-
 class Task(NamedTuple):
     """Training, validation and test queries, and test queries out of scope."""
 
-    train: Part
-    validation: Part
-    test: Part
+    train: Labelled
+    validation: Labelled
+    test: Labelled
     out_of_scope: Tensor
     classes: int
 
@@ -37,7 +33,7 @@ def load(config: Config, size: str, data: Path | None, report: Callable[[float],
 
 def _published(data: Path | None, report: Callable[[float], None]) -> Task:
     X, parts = embeddings(data, report), intents(data)
-    train, validation, test = (Part(X[name], torch.tensor(parts[name].labels)) for name in ("train", "val", "test"))
+    train, validation, test = (Labelled(X[name], torch.tensor(parts[name].labels)) for name in ("train", "val", "test"))
     return Task(train, validation, test, X["oos_test"], int(train.y.max()) + 1)
 
 
@@ -46,7 +42,7 @@ def _limited(task: Task, per_class: int | None) -> Task:
     if per_class is None:
         return task
     rows = torch.cat([(task.train.y == k).nonzero().flatten()[:per_class] for k in range(task.classes)])
-    return task._replace(train=Part(task.train.X[rows], task.train.y[rows]))
+    return task._replace(train=Labelled(task.train.X[rows], task.train.y[rows]))
 
 
 def _synthetic(config: Config) -> Task:
@@ -56,6 +52,6 @@ def _synthetic(config: Config) -> Task:
     centres = torch.randn(classes, dimension, generator=draw)
     y = torch.arange(classes).repeat(n)
     train, validation, test = (
-        Part(centres[y] + 0.5 * torch.randn(len(y), dimension, generator=draw), y) for _ in range(3)
+        Labelled(centres[y] + 0.5 * torch.randn(len(y), dimension, generator=draw), y) for _ in range(3)
     )
     return Task(train, validation, test, 2 * torch.randn(40, dimension, generator=draw), classes)

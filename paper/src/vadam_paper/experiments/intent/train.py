@@ -2,7 +2,8 @@
 
 import math
 import warnings
-from itertools import count
+from collections.abc import Iterator
+from itertools import count, islice
 from typing import Any, NamedTuple
 
 import torch
@@ -13,9 +14,11 @@ from vadam.gaussian import UninformedPosterior
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam.prediction import Classes, predict
+from vadam_paper.experiments.halton import Settings
 from vadam_paper.experiments.intent.config import Config
-from vadam_paper.experiments.intent.methods import MAKE, Settings, Setup
+from vadam_paper.experiments.intent.methods import MAKE
 from vadam_paper.experiments.intent.task import Task
+from vadam_paper.experiments.optimizer_setup import Setup
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.timing import Stopwatch
 
@@ -37,7 +40,7 @@ class Fitted(NamedTuple):
             warnings.simplefilter("ignore", UninformedPosterior)
             found = predict(
                 self.model, posterior, X, samples, likelihood=Categorical(), generator=noise, batch_size=1000
-            )  # fmt: skip
+            )
         assert isinstance(found, Classes)
         return found
 
@@ -48,21 +51,24 @@ def fit(config: Config, method: str, settings: Settings, seed: int, task: Task) 
     torch.manual_seed(generator(config.seed, seed, "start").initial_seed())
     (X, y), N = task.train, len(task.train.y)
     model = nn.Linear(X.shape[1], task.classes)
-    optimizer = MAKE[method](Setup(model, settings, N, config.batch_size, noise))
+    optimizer = MAKE[method](Setup([*model.parameters()], settings, N, config.batch_size, noise))
     if isinstance(optimizer, VariationalOptimizer):
         optimizer.attach(model)
-    likelihood, step = Categorical(), 0
+    likelihood = Categorical()
+    for step, rows in enumerate(islice(_minibatches(config, seed, N), config.steps)):
+        for group in optimizer.param_groups:
+            group["lr"] = settings["lr"] * (1 + math.cos(math.pi * step / config.steps)) / 2
+        optimizer.zero_grad()
+        likelihood.nll(model(X[rows]), y[rows]).backward()
+        optimizer.step()
+    posterior = None
+    if isinstance(optimizer, VariationalOptimizer):
+        posterior = optimizer.posterior(model)
+        optimizer.detach()
+    return Fitted(model.eval(), posterior, clock.elapsed().cpu_seconds)
+
+
+def _minibatches(config: Config, seed: int, N: int) -> Iterator[Tensor]:
+    """Yield the rows of each minibatch, in a new order every epoch, without end."""
     for epoch in count():
-        for rows in torch.randperm(N, generator=generator(config.seed, seed, "order", epoch)).split(config.batch_size):
-            if step == config.steps:
-                posterior = optimizer.posterior(model) if isinstance(optimizer, VariationalOptimizer) else None
-                if isinstance(optimizer, VariationalOptimizer):
-                    optimizer.detach()
-                return Fitted(model.eval(), posterior, clock.elapsed().cpu_seconds)
-            for group in optimizer.param_groups:
-                group["lr"] = settings["lr"] * (1 + math.cos(math.pi * step / config.steps)) / 2
-            optimizer.zero_grad()
-            likelihood.nll(model(X[rows]), y[rows]).backward()
-            optimizer.step()
-            step += 1
-    raise AssertionError
+        yield from torch.randperm(N, generator=generator(config.seed, seed, "order", epoch)).split(config.batch_size)

@@ -38,7 +38,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
             down = {"variational": vadam_to_vadagrad(config, grid, random, report=context.report)}
             down |= {"gradient_descent": gradient_descent(config, grid)}
             return {name: ends(theta) for name, theta in down.items()} | {"starts": grid}
-    raise ValueError(f"no cell {key}")
+    raise ValueError(f"unknown cell {key!r}: choose one of {', '.join(cells(config))}")
 
 
 def paths(config: Config, starts: Tensor, random: torch.Generator, context: CellContext) -> dict[str, Any]:

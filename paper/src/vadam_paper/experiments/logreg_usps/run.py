@@ -82,4 +82,6 @@ def method(config: Config, key: str, num_data: int) -> Method:
             return methods.vadam_ggn(M, beyond_steps // M, num_data)
         case "text", "vogn-1":
             return methods.text_vogn(RATES, 1, vogn_steps)
-    raise ValueError(f"no method for {config.protocol} {key}")
+    raise ValueError(
+        f"unknown cell {key!r} of the protocol {config.protocol!r}: choose one of {', '.join(cells(config))}"
+    )

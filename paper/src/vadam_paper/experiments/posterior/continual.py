@@ -10,9 +10,10 @@ from typing import Any
 
 import torch
 
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.posterior.config import Config
 from vadam_paper.experiments.posterior.fit import SETTINGS, Settings, mlp, scores, train
-from vadam_paper.experiments.posterior.images import SIDE, Images, Part, load
+from vadam_paper.experiments.posterior.images import SIDE, Images, load
 from vadam_paper.experiments.randomness import generator
 
 
@@ -32,13 +33,13 @@ def test(config: Config, method: str, settings: Settings, seed: int, data: Path 
 
 
 def learn(
-    config: Config, method: str, settings: Settings, images: Images, scored: Part, seed: object
+    config: Config, method: str, settings: Settings, images: Images, scored: Labelled, seed: object
 ) -> dict[str, list[float]]:
     """Learn all tasks and return the accuracy of each when it was learned, and after the last one."""
     model, when_learned, posterior = mlp(config, "continual", seed), [], None
     if method == "joint":
         tasks = [task(config, images.train, k, seed) for k in range(config.tasks)]
-        together = Part(torch.cat([part.X for part in tasks]), images.train.y.repeat(config.tasks))
+        together = Labelled(torch.cat([part.X for part in tasks]), images.train.y.repeat(config.tasks))
         train(model, together, "adam", settings, config, "joint", seed, epochs=config.continual_epochs)
     else:
         for k in range(config.tasks):
@@ -51,9 +52,9 @@ def learn(
     return {"when_learned": when_learned or after_last, "after_last": after_last}
 
 
-def task(config: Config, part: Part, k: int, seed: object) -> Part:
+def task(config: Config, part: Labelled, k: int, seed: object) -> Labelled:
     """Return a part as task k shows it; each seed has its own permutations."""
     if k == 0:
         return part
     order = torch.randperm(SIDE * SIDE, generator=generator(config.seed, "permutation", seed, k))
-    return Part(part.X.flatten(1)[:, order].view_as(part.X), part.y)
+    return Labelled(part.X.flatten(1)[:, order].view_as(part.X), part.y)

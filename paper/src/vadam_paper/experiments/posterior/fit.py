@@ -12,8 +12,9 @@ from vadam import optim
 from vadam.gaussian import MeanFieldGaussian, UninformedPosterior
 from vadam.likelihoods import Categorical
 from vadam.prediction import Classes, predict
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.posterior.config import Config
-from vadam_paper.experiments.posterior.images import CLASSES, SIDE, Part
+from vadam_paper.experiments.posterior.images import CLASSES, SIDE
 from vadam_paper.experiments.randomness import generator
 
 Settings = dict[str, float]
@@ -71,7 +72,7 @@ def _initialised(make: Callable[[], nn.Module], config: Config, *names: object) 
 
 def train(
     model: nn.Module,
-    part: Part,
+    part: Labelled,
     method: str,
     settings: Settings,
     config: Config,
@@ -131,14 +132,14 @@ def _optimizer(
 
 
 @torch.no_grad()
-def scores(model: nn.Module, part: Part) -> dict[str, float]:
+def scores(model: nn.Module, part: Labelled) -> dict[str, float]:
     """Return accuracy and log-likelihood of the network at its weights."""
     logits = torch.cat([model(X) for X in part.X.split(500)])
     return _scores(logits.log_softmax(-1), part.y)
 
 
 def predictive_scores(
-    model: nn.Module, post: MeanFieldGaussian, part: Part, config: Config, *names: object
+    model: nn.Module, post: MeanFieldGaussian, part: Labelled, config: Config, *names: object
 ) -> dict[str, float]:
     """Return accuracy and log-likelihood of the mean probabilities over draws of the weights."""
     random = generator(config.seed, "draws", *names)

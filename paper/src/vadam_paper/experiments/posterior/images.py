@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
 from vadam_paper.data import image_set
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.posterior.config import Config
 from vadam_paper.experiments.randomness import generator
 
@@ -15,17 +15,12 @@ SIDE = 28
 CLASSES = 10
 
 
-class Part(NamedTuple):
-    """Images, scaled by mean and deviation of the training images, and their classes."""
-
-    X: Tensor
-    y: Tensor
-
-
 class Images(NamedTuple):
-    train: Part
-    validation: Part
-    test: Part
+    """The parts of a set, scaled by mean and deviation of the training images."""
+
+    train: Labelled
+    validation: Labelled
+    test: Labelled
 
 
 @cache
@@ -36,23 +31,23 @@ def load(config: Config, name: str, count: int, data: Path | None) -> Images:
     held_out, used = order[: config.validation_images], order[config.validation_images :][:count]
     mean, deviation = whole.X[used].mean(), whole.X[used].std()
     parts = (whole.X[used], whole.y[used]), (whole.X[held_out], whole.y[held_out]), tuple(test)
-    train, validation, tested = (Part((X - mean) / deviation, y) for X, y in parts)
-    return Images(train, validation, Part(*(values[: config.test_images] for values in tested)))
+    train, validation, tested = (Labelled((X - mean) / deviation, y) for X, y in parts)
+    return Images(train, validation, Labelled(*(values[: config.test_images] for values in tested)))
 
 
 @cache
-def _published(name: str, data: Path | None) -> tuple[Part, Part]:
-    train, test = (Part(torch.from_numpy(part.X), torch.from_numpy(part.y)) for part in image_set(name, data))
+def _published(name: str, data: Path | None) -> tuple[Labelled, Labelled]:
+    train, test = (Labelled(torch.from_numpy(part.X), torch.from_numpy(part.y)) for part in image_set(name, data))
     return train, test
 
 
-def _synthetic(config: Config, count: int) -> tuple[Part, Part]:
+def _synthetic(config: Config, count: int) -> tuple[Labelled, Labelled]:
     """Draw images for tests of the program: each class has its own pattern, with noise."""
     draw = generator(config.seed, "synthetic")
     patterns = torch.rand(CLASSES, 1, SIDE, SIDE, generator=draw)
 
-    def part(n: int) -> Part:
+    def part(n: int) -> Labelled:
         y = torch.randint(CLASSES, (n,), generator=draw)
-        return Part((patterns[y] + 0.2 * torch.randn(n, 1, SIDE, SIDE, generator=draw)).clamp(0, 1), y)
+        return Labelled((patterns[y] + 0.2 * torch.randn(n, 1, SIDE, SIDE, generator=draw)).clamp(0, 1), y)
 
     return part(count + config.validation_images), part(config.test_images)

@@ -16,6 +16,7 @@ from vadam import VON
 from vadam.exact import logistic
 from vadam.gaussian import MeanFieldGaussian
 from vadam_paper import data as sets
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.posterior.config import Config
 from vadam_paper.experiments.posterior.fit import (
     SETTINGS,
@@ -26,7 +27,7 @@ from vadam_paper.experiments.posterior.fit import (
     set_weights,
     train,
 )
-from vadam_paper.experiments.posterior.images import Images, Part, load
+from vadam_paper.experiments.posterior.images import Images, load
 from vadam_paper.experiments.randomness import generator
 
 ROWS, FEATURES, PRIOR = 40, 5, 2.0
@@ -134,7 +135,7 @@ def combined(
     halves, posteriors = [], []
     for k, rows in enumerate(torch.arange(len(images.train.y)).tensor_split(2)):
         model = mlp(config, "merging", seed)
-        part, names = Part(images.train.X[rows], images.train.y[rows]), ("merging", seed, k)
+        part, names = Labelled(images.train.X[rows], images.train.y[rows]), ("merging", seed, k)
         posteriors.append(train(model, part, RULES[rule], settings, config, *names, epochs=config.merging_epochs))
         halves.append({name: value.clone() for name, value in model.state_dict().items()})
     if rule == "merged":

@@ -44,9 +44,7 @@ def fitted(
     """Return the trained network and its posterior; for Adam with precisions of 1, so that it is pruned by the same function."""
     images = load(config, "fashion-mnist", config.train_images, data)
     model = lenet5(config, "pruning", seed)
-    posterior = train(
-        model, images.train, method, settings, config, "pruning", seed, epochs=config.pruning_epochs
-    )  # fmt: skip
+    posterior = train(model, images.train, method, settings, config, "pruning", seed, epochs=config.pruning_epochs)
     if posterior is None:
         mean = {name: value.detach() for name, value in model.named_parameters()}
         posterior = MeanFieldGaussian(mean, {name: torch.ones_like(value) for name, value in mean.items()})

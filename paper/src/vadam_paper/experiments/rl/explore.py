@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Unpack
 
-from vadam.optim.common import Common
+from vadam.optim.common_arguments import CommonArguments
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam_paper.experiments.rl.explore_rule import SGDExplore, rule
@@ -25,7 +25,7 @@ class Explore(Reparameterised):
         init_precision: float = 1e4,
         on_precision: bool,
         adam: bool,
-        **common: Unpack[Common],
+        **common: Unpack[CommonArguments],
     ) -> None:
         defaults = {
             "lr": lr, "lr_v": lr_v, "init_precision": init_precision, "on_precision": on_precision, "adam": adam,

@@ -100,7 +100,7 @@ def _method(config: Config, method: str, name: str) -> Method:
             return Method("vprop", lr=lr, beta=beta, samples=S, init_precision="prior")
         case "mc-dropout":
             return Method("adam", lr=lr, betas=betas, drops_out=True)
-    raise ValueError(f"no method {method}")
+    raise ValueError(f"unknown method {method!r}: choose one of {', '.join(config.methods)}")
 
 
 def _divisor(number: int, most: int) -> int:

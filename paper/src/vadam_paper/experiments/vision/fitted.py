@@ -52,9 +52,7 @@ class Drawn(NamedTuple):
     temperature: float
 
     def predict(self, X: Tensor, samples: int | None = None) -> Classes:
-        found = predict(
-            self.model, self.draws, X, samples, likelihood=Categorical(), batch_size=BATCH, vmap=False
-        )  # fmt: skip
+        found = predict(self.model, self.draws, X, samples, likelihood=Categorical(), batch_size=BATCH, vmap=False)
         assert isinstance(found, Classes)
         return found if self.temperature == 1.0 else Classes(found.samples / self.temperature, found.likelihood)
 

@@ -1,17 +1,15 @@
 """The methods: how each trains a network, and the settings that it tries."""
 
+import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
 
 import torch
-from torch import nn
 
 from vadam import optim
 from vadam_paper.experiments import halton
-from vadam_paper.experiments.halton import Range
+from vadam_paper.experiments.halton import Range, Settings
+from vadam_paper.experiments.optimizer_setup import Setup, adamw
 from vadam_paper.experiments.vision.config import FIRST, POOLS, Config
-
-Settings = dict[str, float]
 
 RATE: Range = (3e-4, 1e-2)
 DECAY: Range = (1e-3, 3.0)
@@ -73,64 +71,40 @@ def settings(method: str, trial: int) -> Settings:
     return halton.settings(SPACES[method], trial)
 
 
-class Setup(NamedTuple):
-    """The arguments from which an optimizer is made."""
-
-    model: nn.Module
-    settings: Settings
-    N: int
-    batch_size: int
-    noise: torch.Generator
-
-    def of_data(self, start: float | None = None) -> dict[str, Any]:
-        """Return the arguments that the variational optimizers share; ``start`` is the initial curvature."""
-        lam, weight = self.settings["prior_precision"], self.settings.get("data_weight", 1.0)
-        found = {"num_data": self.N, "prior_precision": lam, "data_weight": weight, "generator": self.noise}
-        return found if start is None else {**found, "init_precision": self.N * weight * start + lam}
-
-
-def _adamw(given: Setup) -> torch.optim.Optimizer:
-    decay = given.settings["weight_decay"]
-    return torch.optim.AdamW(given.model.parameters(), given.settings["lr"], weight_decay=decay, fused=True)
-
-
 def _sgd(given: Setup) -> torch.optim.Optimizer:
-    decay = given.settings["weight_decay"]
-    return torch.optim.SGD(given.model.parameters(), given.settings["lr"], 0.9, weight_decay=decay, fused=True)
+    lr, decay = given.settings["lr"], given.settings["weight_decay"]
+    return torch.optim.SGD(given.params, lr, 0.9, weight_decay=decay, fused=True)
 
 
 def _vadam(given: Setup) -> torch.optim.Optimizer:
-    return _vadam_of(given, batch_size=given.batch_size)
+    start = given.precision_at(START)
+    return given.make(optim.Vadam, betas=BETAS, init_precision=start, batch_size=given.batch_size)
 
 
-def _vadam_of(given: Setup, **more: Any) -> torch.optim.Optimizer:
-    return optim.Vadam(given.model.parameters(), given.settings["lr"], BETAS, **given.of_data(START), **more)
+def _vadam_paper(given: Setup) -> torch.optim.Optimizer:
+    return given.make(optim.Vadam, betas=BETAS, init_precision=given.precision_at(START))
 
 
 def _vogn(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"beta": BETAS[1], "momentum": BETAS[0], "damping": 1e-3}
-    return optim.VOGN(given.model.parameters(), given.settings["lr"], **how, **given.of_data(START))
+    start = given.precision_at(START)
+    return given.make(optim.VOGN, beta=BETAS[1], momentum=BETAS[0], damping=1e-3, init_precision=start)
 
 
 def _ivon(given: Setup) -> torch.optim.Optimizer:
-    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT, "clip_radius": float("inf")}
-    return optim.IVON(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
+    return given.make(optim.IVON, betas=IVON_BETAS, hess_init=HESS_INIT, clip_radius=math.inf)
 
 
 def _evon(given: Setup) -> torch.optim.Optimizer:
-    kind: Any = optim.EVON
-    how: dict[str, Any] = {"betas": IVON_BETAS, "hess_init": HESS_INIT}
-    made: torch.optim.Optimizer = kind(given.model.parameters(), given.settings["lr"], **how, **given.of_data())
-    return made
+    return given.make(optim.EVON, betas=IVON_BETAS, hess_init=HESS_INIT)
 
 
 MAKE: dict[str, Callable[[Setup], torch.optim.Optimizer]] = {
-    "adamw": _adamw,
-    "mc-dropout": _adamw,
+    "adamw": adamw,
+    "mc-dropout": adamw,
     "sgd": _sgd,
     "swag": _sgd,
     "vadam": _vadam,
-    "vadam-paper": _vadam_of,
+    "vadam-paper": _vadam_paper,
     "vogn": _vogn,
     "ivon": _ivon,
     "evon": _evon,

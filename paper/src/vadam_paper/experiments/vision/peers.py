@@ -4,23 +4,26 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+from torch import nn
+
 from vadam.gaussian import MeanFieldGaussian
 from vadam_paper.experiments.contract import ExperimentError
-from vadam_paper.experiments.vision.methods import HESS_INIT, IVON_BETAS, Setup
+from vadam_paper.experiments.optimizer_setup import Setup
+from vadam_paper.experiments.vision.methods import HESS_INIT, IVON_BETAS
 
 
 class IvonOpt:
     """The package ivon-opt of IVON's authors, with the settings of ours."""
 
-    def __init__(self, given: Setup) -> None:
+    def __init__(self, model: nn.Module, given: Setup) -> None:
         try:
             from ivon import IVON
         except ImportError as error:
             raise ExperimentError("The method ivon-opt needs its package: pip install ivon-opt.") from error
-        settings, self.model = given.settings, given.model
+        settings, self.model = given.settings, model
         ess = given.N * settings["data_weight"]
         self.optimizer: Any = IVON(
-            given.model.parameters(),
+            given.params,
             lr=settings["lr"],
             ess=ess,
             hess_init=HESS_INIT,
@@ -44,4 +47,4 @@ class IvonOpt:
         )
 
 
-PEERS: dict[str, Callable[[Setup], IvonOpt]] = {"ivon-opt": IvonOpt}
+PEERS: dict[str, Callable[[nn.Module, Setup], IvonOpt]] = {"ivon-opt": IvonOpt}

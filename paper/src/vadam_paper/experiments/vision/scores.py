@@ -7,12 +7,13 @@ from torch import Tensor
 
 from vadam import metrics
 from vadam.prediction import Classes
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.ood_detection import separation
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.vision.config import Config
 from vadam_paper.experiments.vision.fitted import Drawn, Fitted, Pool
 from vadam_paper.experiments.vision.shifts import noisy, rotated
-from vadam_paper.experiments.vision.task import Part, Task
+from vadam_paper.experiments.vision.task import Task
 
 BINS = 15
 COVERAGES = 20
@@ -63,7 +64,7 @@ def _foreign(home: Classes, away: Classes, fitted: Fitted) -> dict[str, Any]:
 
 
 def _shifted(config: Config, drawn: Drawn, task: Task) -> dict[str, list[dict[str, float]]]:
-    part = Part(task.test.X[: config.shifted_images], task.test.y[: config.shifted_images])
+    part = Labelled(task.test.X[: config.shifted_images], task.test.y[: config.shifted_images])
     turned = [rotated(part.X, degrees) for degrees in config.rotations]
     noise = [noisy(part.X, s, generator(config.seed, "noise on images", s)) for s in config.noises]
     return {

@@ -124,7 +124,9 @@ class Study:
         """Return the method of a mixture, the best one on validation images."""
         found = [method for method in methods.MIXED if method in self.config.methods]
         if not found:
-            raise ExperimentError("A mixture needs a variational method among the methods.")
+            raise ExperimentError(
+                f"The mixture needs {' or '.join(methods.MIXED)} among the methods, which are {', '.join(self.config.methods)}."
+            )
         last = len(self.config.rungs) - 1
         return min(found, key=lambda method: min(map(_loss, self._results(method, last))))
 

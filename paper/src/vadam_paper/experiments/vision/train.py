@@ -11,13 +11,15 @@ from vadam.baselines import MCDropout
 from vadam.likelihoods import Categorical
 from vadam.optim.base import VariationalOptimizer
 from vadam_paper.experiments.context import CellContext
+from vadam_paper.experiments.halton import Settings
 from vadam_paper.experiments.lenet import lenet5
 from vadam_paper.experiments.memory import PeakMemory
+from vadam_paper.experiments.optimizer_setup import Setup
 from vadam_paper.experiments.optimizer_state import load_tensors, tensors_of
 from vadam_paper.experiments.randomness import generator
 from vadam_paper.experiments.timing import Stopwatch
 from vadam_paper.experiments.vision.config import Config
-from vadam_paper.experiments.vision.methods import MAKE, Settings, Setup, steps_an_epoch
+from vadam_paper.experiments.vision.methods import MAKE, steps_an_epoch
 from vadam_paper.experiments.vision.peers import PEERS
 from vadam_paper.experiments.vision.swag import SWAG
 from vadam_paper.experiments.vision.task import Task
@@ -48,9 +50,10 @@ class Training:
         torch.manual_seed(self._generator("start").initial_seed())
         self.model = lenet5(plan.config.widths)
         self.noise = torch.Generator()
-        setup = Setup(self.model, plan.settings, len(task.train.y), plan.config.batch_size, self.noise)
+        weights = [*self.model.parameters()]
+        setup = Setup(weights, plan.settings, len(task.train.y), plan.config.batch_size, self.noise)
         peer = PEERS.get(plan.method)
-        self.peer = peer and peer(setup)
+        self.peer = peer and peer(self.model, setup)
         self.optimizer: torch.optim.Optimizer = self.peer.optimizer if self.peer else MAKE[plan.method](setup)
         if isinstance(self.optimizer, VariationalOptimizer):
             self.optimizer.attach(self.model)

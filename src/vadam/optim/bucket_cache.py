@@ -20,7 +20,7 @@ NOT_ARGUMENTS = {"params": None, "param_names": None}
 IMMUTABLE = {bool, int, float, str, tuple, type(None)}
 
 
-class Plan:
+class BucketCache:
     """Parameters of an optimizer as buckets, kept while what the buckets depend on stays the same."""
 
     def __init__(self, params: list[Tensor], opt: RuleOptimizer) -> None:

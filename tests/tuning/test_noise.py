@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from vadam.tuning.calibration import noise_precision
+from vadam.tuning.noise import noise_precision
 
 pytest.importorskip("scipy", reason="scipy is not installed")
 

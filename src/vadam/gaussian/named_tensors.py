@@ -116,7 +116,9 @@ def common_prior(priors: Iterable[Any], field: str) -> Any:
                 bool(torch.as_tensor(first[name]).eq(torch.as_tensor(other[name])).all()) for name in first
             )
         if not same:
-            raise ValueError(f"merge() takes posteriors of one prior, but their {field} differs")
+            raise ValueError(
+                f"merge() takes posteriors of one prior, but their {field} differs: train them with the same"
+            )
     return first
 
 
@@ -126,7 +128,9 @@ def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:
         raise ValueError("this posterior has no prior: build it with prior_precision, or compare with kl_to(other)")
     for name, value in prior_precision.items():
         if not bool((torch.as_tensor(value) > 0).all()):
-            raise ValueError(f"KL to an improper prior is infinite: the prior precision of {name!r} is {value!r}")
+            raise ValueError(
+                f"KL to an improper prior is infinite: the prior precision of {name!r} must be positive, got {value!r}"
+            )
     return prior_precision
 
 

@@ -9,7 +9,7 @@ import torch
 from vadam.gaussian import MeanFieldGaussian
 
 
-class Common(TypedDict, total=False):
+class CommonArguments(TypedDict, total=False):
     """The types of the common arguments; ``vadam.Vadam`` describes them."""
 
     data_weight: float

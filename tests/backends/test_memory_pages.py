@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from vadam.backends.pages import LARGE, empty_in_large_pages
+from vadam.backends.memory_pages import LARGE, empty_in_large_pages
 
 
 @pytest.mark.parametrize("rows", [1, LARGE // 4 // 1000 + 1])

@@ -12,7 +12,7 @@ from vadam.optim.gradient_steps import GradientSteps
 from vadam.optim.snapshot import mean_field, names
 
 
-class LearnedPosterior(GradientSteps):
+class PosteriorOptimizer(GradientSteps):
     """An optimizer that can be asked for the posterior q."""
 
     def posterior(self, model: nn.Module | None = None) -> MeanFieldGaussian:
