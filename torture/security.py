@@ -61,7 +61,7 @@ def code_in_files(case: Case) -> Outcome:
     from torture.trained import EXPERIMENT
     from vadam.estimators import VadamClassifier, VadamRegressor
     from vadam.tuning.journal import Journal
-    from vadam_paper.data import images
+    from vadam_paper.data.formats import uci_npz
     from vadam_paper.experiments.context import CellContext
     from vadam_paper.experiments.contract import ExperimentError
 
@@ -74,12 +74,12 @@ def code_in_files(case: Case) -> Outcome:
             "vadam.load": vadam.load,
             "VadamRegressor.load": VadamRegressor.load,
             "VadamClassifier.load": VadamClassifier.load,
-            "images": images,
+            "uci_npz": uci_npz,
             "a journal": lambda p: Journal(p, {"cells": ["a"]}),
         }.items():
             refuses(found, f"a pickle given to {subject}", planted, lambda load=load: load(path))
     np.savez(path, X=np.array([Planted(planted)], dtype=object), y=np.zeros(1))
-    refuses(found, "an archive of objects given to images()", planted, lambda: images(path))
+    refuses(found, "an archive of objects given to uci_npz()", planted, lambda: uci_npz(path))
     context = CellContext(EXPERIMENT.config("smoke", "text"), "cell", folder)
     (folder / "checkpoints").mkdir()
     (folder / "checkpoints" / "cell.safetensors").write_bytes(bomb)
@@ -122,7 +122,7 @@ def _rank_checkpoints(found: Outcome, folder: Path, planted: Path) -> None:
 
 def sizes_in_files(case: Case) -> Outcome:
     """Give every reader a short file that announces a huge content, in a process that may not allocate much."""
-    from vadam_paper.data import images
+    from vadam_paper.data.formats import uci_npz
     from vadam_paper.data.image_sets import idx
 
     found, folder = Outcome(), case.folder
@@ -136,7 +136,7 @@ def sizes_in_files(case: Case) -> Outcome:
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("X.npy", array)
         archive.writestr("y.npy", array)
-    refuses(found, "an archive that announces 6 petabytes", folder / "executed", lambda: images(path))
+    refuses(found, "an archive that announces 6 petabytes", folder / "executed", lambda: uci_npz(path))
     content = struct.pack(">IIII", 2051, 2**31 - 1, 2**16, 2**16) + bytes(16)
     refuses(found, "an IDX file that announces 8 exabytes", folder / "executed", lambda: idx(content, 3))
     return found
