@@ -1,6 +1,8 @@
 """Readers, one function per file format: from paths to ``(X, y)`` as in the files; a text is returned as bytes."""
 
 import bz2
+import math
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +18,7 @@ def raw_bytes(path: Path) -> bytes:
 
 def uci_npz(path: Path) -> Arrays:
     """Read an archive with ``X`` and ``y``."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return archive["X"].astype(np.float64), archive["y"].astype(np.float64)
+    return _array(path, "X"), _array(path, "y")
 
 
 def columns(path: Path, *, d: int) -> Arrays:
@@ -57,8 +58,22 @@ def _libsvm_text(text: str, d: int) -> Arrays:
 
 def digit_pair_npz(path: Path) -> Arrays:
     """Read an archive with images ``X`` and the ``digit`` that each shows."""
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-        return archive["X"].astype(np.float64), archive["digit"].astype(np.float64)
+    return _array(path, "X"), _array(path, "digit")
+
+
+def _array(path: Path, name: str) -> Floats:
+    """Read an array of an archive; raise ValueError if it announces more numbers than the archive holds."""
+    if not zipfile.is_zipfile(path):
+        raise ValueError(f"{path} is not an archive of arrays: write it with numpy.savez")
+    with zipfile.ZipFile(path) as archive, archive.open(f"{name}.npy") as member:
+        if np.lib.format.read_magic(member) != (1, 0):
+            raise ValueError(f"{path}: {name!r} has an unknown format: write the archive with numpy.savez")
+        shape, _, dtype = np.lib.format.read_array_header_1_0(member)
+        held = archive.getinfo(f"{name}.npy").file_size
+        if math.prod(shape) * dtype.itemsize > held:
+            raise ValueError(f"{path}: {name!r} announces the shape {shape}, but has {held} bytes: the file is damaged")
+    with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+        return arrays[name].astype(np.float64)
 
 
 def digit_pair_mat(path: Path, *, digits: tuple[int, int]) -> Arrays:
