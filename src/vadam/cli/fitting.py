@@ -85,5 +85,8 @@ def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray
     order = np.random.default_rng(seed).permutation(rows)
     kept = round(holdout * rows)
     if not 1 <= kept <= rows - 2:
-        raise CommandError(f"The table has {rows} rows, too few to hold out {holdout:.0%} of them.")
+        raise CommandError(
+            f"The table has {rows} rows, and {holdout:.0%} of them are {kept}: at least 1 must be held out and 2 be left. "
+            "Give another --holdout, or more rows."
+        )
     return order[kept:], order[:kept]
