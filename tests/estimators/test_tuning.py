@@ -56,7 +56,7 @@ def test_the_noise_of_predictions_is_fitted_and_kept():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (60, 1))
     y = np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=60)
-    setting = {"random_state": 0, "budget": 3, "epochs": 60, "folds": 3, "predict_samples": 30, "noise": "constant"}
+    setting = {"random_state": 0, "budget": 3, "epochs": 200, "folds": 3, "predict_samples": 30, "noise": "constant"}
     one, five = (VadamRegressor(members=members, **setting).fit(X, y) for members in (1, 5))
     assert one.setting_ == five.setting_
     assert one.predictive_noise_.scale != 1.0
