@@ -162,7 +162,7 @@ def against_loops(repeats: int) -> dict[str, dict[str, dict[str, float]]]:
         results[name] = {
             who: {
                 "us_per_network_step": round(statistics.median(own), 1),
-                "times_faster": round(statistics.median(b / t for t, b in zip(own, base, strict=True)), 1),
+                "times_faster": round(statistics.median(b / t for t, b in zip(own, base, strict=True)), 2),
             }
             for who, own in times.items()
         }

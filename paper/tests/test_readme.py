@@ -66,10 +66,8 @@ def test_tables(evidence: Evidence) -> None:
     others = ("MC-Dropout", "deep ensemble", "NGBoost", "CatBoost with uncertainty")
     ours = int(hold["VadamRegressor"])
     shown = [f"{hold[name]} {name.removesuffix(' with uncertainty')}" for name in others]
-    assert ours == max(int(hold[name]) for name in others) == int(hold["MC-Dropout"])  # the two in bold
-    assert f"**{ours}** `VadamRegressor` | **{ours}** MC-Dropout, {', '.join(shown[1:])} |" in evidence(
-        "90 % intervals"
-    )
+    assert ours > max(int(hold[name]) for name in others)  # the one in bold
+    assert f"**{ours}** `VadamRegressor` | {', '.join(shown)} |" in evidence("90 % intervals")
     ranks = {name: cells[2] for name, cells in rows.items()}
     compared = (
         f"**{ranks['deep ensemble']}** deep ensemble; {ranks['MC-Dropout']} MC-Dropout, {ranks['NGBoost']} NGBoost"
