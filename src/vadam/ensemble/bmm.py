@@ -23,7 +23,7 @@ from vadam.likelihoods import FORMULAS
 
 @dataclass(frozen=True)
 class BatchedMLP:
-    """The engine for perceptrons, by batched matrix products."""
+    """Compute outputs and gradients of many multilayer perceptrons at once, by batched matrix products."""
 
     layers: tuple[Layer, ...]
     likelihood: str

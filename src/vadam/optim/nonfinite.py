@@ -75,7 +75,7 @@ class _Fetched:
             self._event.record()
 
     def values(self) -> list[bool]:
-        """Return the values; tensors without values, as in fake modes, count as fine."""
+        """Return for each tensor whether it was finite, waiting for the copy from the device; True where tensors have no values."""
         if self._event is not None:
             self._event.synchronize()
         elif self._values.is_cuda or self._values.is_meta:

@@ -134,7 +134,7 @@ class Call:
             self.output_grads, self.input_grads, self._gradients = [], (), None
 
     def rounding(self) -> float:
-        """Bound the rounding error of a gradient that vanishes by cancellation, as a bias before a normalisation."""
+        """Return a bound of the rounding error that is left of a gradient whose terms cancel, as that of a bias before BatchNorm."""
         return sum(torch.finfo(z.dtype).eps ** 0.5 * z.norm().item() for z in self.output_grads if z is not None)
 
     @property

@@ -246,7 +246,7 @@ class Summed(Gradients):
 
 
 def summed(uses: Sequence[Gradients]) -> Gradients:
-    """Return the gradients of several uses together.
+    """Return the per-example gradients of a weight that a forward pass uses several times: the sum over its uses.
 
     Uses of one kind are joined into one use at more positions.
     """
