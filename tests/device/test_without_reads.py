@@ -68,6 +68,17 @@ def test_launches_do_not_depend_on_the_number_of_tensors(spec: Spec, way: str) -
         assert (counts[1] - counts[0]) / (62 - 20) <= spec.launches
 
 
+@pytest.mark.parametrize(("spec", "way"), [param for param in GIVEN if param.values[0].elementwise])
+def test_launches_of_half_precision_weights_do_not_either(spec: Spec, way: str) -> None:
+    """The state is float32; rounding it to the weights takes no launch for each tensor."""
+    counts = []
+    for tensors in (20, 62):
+        with fake("cuda") as device:
+            params = [nn.Parameter(torch.empty(64, 64, device=device, dtype=torch.bfloat16)) for _ in range(tensors)]
+            counts.append(steps(spec.make(params), params, way))
+    assert counts[0] == counts[1]
+
+
 def networks(device: torch.device) -> dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]]:
     def cnn() -> nn.Module:
         return nn.Sequential(nn.Conv2d(1, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(36, 3))

@@ -1,4 +1,5 @@
 import bz2
+import zipfile
 
 import numpy as np
 import pytest
@@ -63,3 +64,19 @@ def test_checksum_of_values_sees_every_value_but_not_the_memory_layout():
     assert digest.of_values(Table(X + np.eye(3, 2) * 1e-12, y, (), "")) != digest.of_values(table)
     assert digest.of_values(Table(X, y[::-1], (), "")) != digest.of_values(table)
     assert digest.of_values(Text(b"")) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+
+@pytest.mark.parametrize("damage", ["a pickle", "announces more"])
+def test_damaged_archives_are_refused(tmp_path, damage):
+    path = tmp_path / "data.npz"
+    np.savez(path, X=np.ones((3, 2)), y=np.zeros(3))
+    np.testing.assert_array_equal(formats.uci_npz(path)[0], np.ones((3, 2)))
+    if damage == "a pickle":
+        path.write_bytes(np.ones(3).dumps())
+    else:
+        with zipfile.ZipFile(path) as archive:
+            content = archive.read("X.npy").replace(b"(3, 2), }      ", b"(300000000, 2)}")
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("X.npy", content)
+    with pytest.raises(ValueError, match="not an archive of arrays" if damage == "a pickle" else "the file is damaged"):
+        formats.uci_npz(path)

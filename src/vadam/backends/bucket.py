@@ -179,7 +179,7 @@ class Bucket:
         """Copy each vector back into its list of tensors by one operation; no-op for a view of them."""
         targets: list[Tensor] = []
         parts: list[Tensor] = []
-        for vector, tensors in zip(vectors, slots, strict=True):
+        for vector, tensors in zip(map(_finite_in, vectors, slots), slots, strict=True):
             if scope(self.rule) != "weight" and tensors[0].shape == vector.shape:
                 own, pieces = [local(tensors[0].detach())], [vector]
             else:
@@ -188,9 +188,6 @@ class Bucket:
                 # A tensor of another size was given other data since and keeps them.
                 fitting = [(t, x.view(t.shape)) for t, x in pairs if t.numel() == x.numel()]
                 own, pieces = [t for t, _ in fitting], [x for _, x in fitting]
-            if own and own[0].dtype.itemsize < vector.dtype.itemsize:  # a half-precision weight stays finite
-                largest = torch.finfo(own[0].dtype).max
-                pieces = [x.clamp(-largest, largest) for x in pieces]
             if len(own) > 1 or (own and not _shares_memory(vector, own[0])):
                 targets += own
                 parts += pieces
@@ -240,6 +237,14 @@ def _shares_memory(a: Tensor, b: Tensor) -> bool:
 def _axes(p: Tensor) -> list[int]:
     strides = p.stride()
     return sorted(range(p.dim()), key=lambda axis: -strides[axis])
+
+
+def _finite_in(vector: Tensor, tensors: Sequence[Tensor]) -> Tensor:
+    """Return a vector with numbers that half-precision tensors, if these are such, can hold."""
+    if not tensors or tensors[0].dtype.itemsize >= vector.dtype.itemsize:
+        return vector
+    largest = torch.finfo(tensors[0].dtype).max
+    return vector.clamp(-largest, largest)
 
 
 def _permuted(x: Tensor, order: list[int] | None) -> Tensor:

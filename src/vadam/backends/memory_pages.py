@@ -1,4 +1,4 @@
-"""Large pages of memory for large tensors: on small ones, reading many draws is spent to a third on looking up where a page lies."""
+"""Allocate large tensors on large pages of memory: a processor that reads many draws looks up small pages a third of the time."""
 
 from __future__ import annotations
 

@@ -171,8 +171,12 @@ def european_numbers(column: "pd.Series") -> "pd.Series":
 def unread(name: str, column: "pd.Series", numbers: "pd.Series") -> list[str]:
     """Return a note on the texts of a column that are not numbers."""
     odd = sorted({str(text) for text in column[column.notna() & numbers.isna()]})
-    shown = ", ".join(map(repr, odd[:3])) + (", …" if len(odd) > 3 else "")
-    return [f"{name}: {shown} cannot be read as numbers and count as missing"] if odd else []
+    return [f"{name}: {first_three(odd)} cannot be read as numbers and count as missing"] if odd else []
+
+
+def first_three(texts: list[str]) -> str:
+    """Return up to three texts, in quotes, and an ellipsis if there are more."""
+    return ", ".join(map(repr, texts[:3])) + (", …" if len(texts) > 3 else "")
 
 
 def _bare(column: "pd.Series") -> "pd.Series":

@@ -83,17 +83,17 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
-        shown = ", ".join(map(repr, values[:3])) + (", …" if len(values) > 3 else "")
         rows = int(table[name].astype(str).str.strip().isin(values).sum())
-        notes.append(f"{name}: {shown} was never seen in training ({rows} rows): their intervals are wider.")
+        notes.append(
+            f"{name}: {dataframe.first_three(values)} was never seen in training ({rows} rows): their intervals are wider."
+        )
     for name, (rows, low, high) in model.encoder_.outside(table).items():
         notes.append(
             f"{name} lies far outside of training's {low} to {high} in {rows} rows: "
             "the model has no experience there, and their intervals may be too narrow."
         )
     for name, texts in model.encoder_.unreadable_dates(table).items():
-        shown = ", ".join(map(repr, texts[:3])) + (", …" if len(texts) > 3 else "")
-        notes.append(f"{name}: {shown} cannot be read as dates and count as missing")
+        notes.append(f"{name}: {dataframe.first_three(texts)} cannot be read as dates and count as missing")
     return table.reindex(columns=list(model.feature_names_in_)), notes
 
 
