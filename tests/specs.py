@@ -313,15 +313,19 @@ class Problem:
     """A small regression network with one layer used twice, and the loops in which each way of use trains it."""
 
     dtype = torch.float64  # where a test does not ask for another
+    device = "cpu"
 
     def __init__(self, dtype: torch.dtype | None = None, seed: int = 0) -> None:
         self.dtype = dtype = self.dtype if dtype is None else dtype
         g = torch.Generator().manual_seed(seed)
-        self.x = torch.randn(N, 3, generator=g, dtype=torch.float64).to(dtype)
-        self.y = self.x[:, :1].sin() + 0.1 * torch.randn(N, 1, generator=g, dtype=torch.float64).to(dtype)
-        with torch.random.fork_rng():
+        with torch.device("cpu"), torch.random.fork_rng():  # the same numbers on every device
+            x = torch.randn(N, 3, generator=g, dtype=torch.float64)
+            noise = torch.randn(N, 1, generator=g, dtype=torch.float64)
             torch.manual_seed(seed)
-            self.model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1)).to(dtype)
+            model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        self.x = x.to(self.device, dtype)
+        self.y = self.x[:, :1].sin() + 0.1 * noise.to(self.device, dtype)
+        self.model = model.to(self.device, dtype)
 
     def loss(self, rows: slice = slice(None)) -> Tensor:
         return (self.model(self.x[rows]) - self.y[rows]).square().mean()

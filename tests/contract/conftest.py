@@ -1,13 +1,15 @@
-"""Every promise on every backend: rows of ``specs`` run on plain and native, one test of each promise also compiled.
+"""Every promise on every backend and device: rows of ``specs`` run on plain and native, one test of each promise also compiled.
 
 A test that takes a ``spec`` and no ``backend`` of its own is repeated here: "auto" becomes the backend, and problems get the dtype that
 it is made for. Compiling a rule takes seconds, so "compiled" runs the tests in ``COMPILED`` with the rows in ``COMPILED_ROWS``: a state
 with scalars and ĥ = ĝ∘ĝ, and a state of vectors alone with a curvature. Every other row runs ``test_compiled_rows.py``, its main promises
-in one test, and ``tests/backends/test_lockstep.py``.
+in one test, and ``tests/backends/test_lockstep.py``. Where there is a GPU, all rows run on it, too.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 import torch
 
 import vadam
+from devices import DEVICES
 from specs import Problem
 
 DTYPES = {"plain": torch.float64, "native": torch.float32, "compiled": torch.float64}
@@ -43,7 +46,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "spec" not in names or "backend" in names or "contract_backend" not in names:
         return
     compiled = metafunc.function.__name__ in COMPILED
-    metafunc.parametrize("contract_backend", [*DTYPES][: 3 if compiled else 2], indirect=True)
+    backends = [*DTYPES][: 3 if compiled else 2]
+    metafunc.parametrize("contract_backend", [*backends, *DEVICES[1:]], indirect=True)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -57,13 +61,18 @@ def _is_left_out(callspec: Any) -> bool:
 
 
 @pytest.fixture(autouse=True)
-def contract_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let "auto" be the backend of this repetition, with problems of its dtype."""
-    name: Any = getattr(request, "param", None)
-    if name is None:
+def contract_backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let "auto" be the backend of this repetition, or problems be on its device, with problems of its dtype."""
+    given: Any = getattr(request, "param", None)
+    if given is None:
+        yield
         return
-    if name == "native":
+    if given == "native":
         pytest.importorskip("llvmlite")
+    device, backend = ("cpu", given) if given in DTYPES else (given, "plain")
     real = vadam.backends.choose
-    monkeypatch.setattr(vadam.backends, "choose", cache(lambda given: real(name if given == "auto" else given)))
-    monkeypatch.setattr(Problem, "dtype", DTYPES[name])
+    monkeypatch.setattr(vadam.backends, "choose", cache(lambda name: real(backend if name == "auto" else name)))
+    monkeypatch.setattr(Problem, "dtype", DTYPES[backend])
+    monkeypatch.setattr(Problem, "device", device)
+    with nullcontext() if device == "cpu" else torch.device(device):  # where tests make tensors of their own
+        yield

@@ -4,7 +4,7 @@ Fake tensors raise at any read. Autograd refuses fake CUDA tensors in a torch th
 on the meta device, which stands for another accelerator, networks are differentiated.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -15,6 +15,7 @@ from devices import DEVICES, Launches, fake
 from specs import BY_NAME, SPECS, Spec
 
 GIVEN = [pytest.param(s, way, id=f"{s}-{way}") for s in SPECS if s.backward and not s.needs_attach for way in s.ways]
+ELEMENTWISE = [param for param in GIVEN if param.values[0].elementwise]
 DIFFERENTIATED = [pytest.param(s, way, id=f"{s}-{way}") for s in SPECS for way in s.ways]
 
 
@@ -22,26 +23,30 @@ def steps(opt: vadam.VariationalOptimizer, params: list[nn.Parameter], way: str,
     """Take steps with given gradients; return the launches of the last one."""
     launches = Launches()
     for _ in range(times):
-        grads = [torch.empty_like(p).detach() for p in params]
+        grads = iter([[torch.empty_like(p).detach() for p in params] for _ in range(opt.samples)])
 
-        def backward(grads: list[Tensor] = grads) -> float:
-            for p, g in zip(params, grads, strict=True):
+        def backward(grads: Iterator[list[Tensor]] = grads) -> float:
+            if way == "closure":
+                opt.zero_grad()
+            for p, g in zip(params, next(grads), strict=True):
                 p.grad = g
             return 0.0
 
         launches = Launches()
         with launches:
-            opt.zero_grad()
-            if way == "closure":
+            if way == "closure":  # the gradients of the last step are still there
                 opt.step(backward)
-            elif way == "context":
-                with opt.sampled_params():
+                continue
+            opt.zero_grad()
+            for _ in range(opt.samples):
+                if way == "context":
+                    with opt.sampled_params():
+                        backward()
+                else:
+                    opt.train()
                     backward()
-                opt.step()
-            else:
-                opt.train()
-                backward()
-                opt.step()
+                    opt.eval()
+            opt.step()
     return len(launches.names)
 
 
@@ -68,7 +73,18 @@ def test_launches_do_not_depend_on_the_number_of_tensors(spec: Spec, way: str) -
         assert (counts[1] - counts[0]) / (62 - 20) <= spec.launches
 
 
-@pytest.mark.parametrize(("spec", "way"), [param for param in GIVEN if param.values[0].elementwise])
+@pytest.mark.parametrize(("spec", "way"), [param for param in ELEMENTWISE if param.values[1] != "attach"])
+def test_launches_of_several_samples_do_not_either(spec: Spec, way: str) -> None:
+    """Gradients are put aside and averaged, and curvatures rescaled, for all tensors at once."""
+    counts = []
+    for tensors in (4, 12):
+        with fake("cuda") as device:
+            params = [nn.Parameter(torch.empty(8, 8, device=device)) for _ in range(tensors)]
+            counts.append(steps(spec.make(params, samples=4), params, way))
+    assert counts[0] == counts[1] <= 4 * spec.launches
+
+
+@pytest.mark.parametrize(("spec", "way"), ELEMENTWISE)
 def test_launches_of_half_precision_weights_do_not_either(spec: Spec, way: str) -> None:
     """The state is float32; rounding it to the weights takes no launch for each tensor."""
     counts = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import torch
@@ -27,6 +28,15 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
     for p in mean.keys() - new.keys():
         mean[p].mul_(1 - 1 / count)
     return mean | {p: x / count for p, x in new.items() if p not in mean}
+
+
+def copies(tensors: Collection[Tensor]) -> list[Tensor]:
+    """Return copies of tensors, by one operation for all of a device."""
+    values = [x.detach() for x in tensors]
+    found = [torch.empty_like(x) for x in values]
+    if found:
+        torch._foreach_copy_(found, values)
+    return found
 
 
 def mean_of_losses(losses: list[Any]) -> Any:

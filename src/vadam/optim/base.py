@@ -17,7 +17,7 @@ from torch import Tensor
 from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource, Seeds
 from vadam.optim import checks, prior
-from vadam.optim.averages import mean_of_losses
+from vadam.optim.averages import copies, mean_of_losses
 from vadam.optim.context import sampled_params
 from vadam.optim.estimate import Estimate, gradients
 from vadam.optim.interrupts import Uninterrupted
@@ -118,7 +118,7 @@ class VariationalOptimizer(Recovery):
             self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
         params = self._trained()
         before = gradients(params) if self.samples > 1 else {}
-        base = {p: g.detach().clone() for p, g in before.items()}
+        base = dict(zip(before, copies(before.values()), strict=True))
         pairs = 2 if self.antithetic else 1
         self._seeds = Seeds(self.generator, -(-self.samples // pairs))
         losses: list[Any] = []

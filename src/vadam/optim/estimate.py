@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C import TensorBase
 
 from vadam.backends.bucket import Grads, are_same
-from vadam.optim.averages import running_means
+from vadam.optim.averages import copies, running_means
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
 from vadam.optim.sample import Sample
@@ -72,8 +72,9 @@ class Estimate:
             return
         if not self._stashed:
             self._stash(self.last, gradients(params))
+        begun = dict(zip(base, copies(base.values()), strict=True))
         for p in params:
-            p.grad = base[p].clone() if base and p in base else None
+            p.grad = begun.get(p)
 
     def _stash(self, last: Sample, g: Grads) -> None:
         if self._h is None:
@@ -84,7 +85,8 @@ class Estimate:
             self._before = None
         # The next gradient may be written to the same memory, as in buckets of DDP.
         own = are_same(g.values(), self._means.values())
-        self._stashed = g if own else {p: x if self._means.get(p) is x else x.clone() for p, x in g.items()}
+        foreign = {} if own else {p: x for p, x in g.items() if self._means.get(p) is not x}
+        self._stashed = {**g, **dict(zip(foreign, copies(foreign.values()), strict=True))} if foreign else g
 
     def unstash_grads(self) -> None:
         """Let ``p.grad`` hold the mean gradient of the samples so far."""
