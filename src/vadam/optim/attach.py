@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -38,8 +37,12 @@ class Hook:
     @torch._disable_dynamo
     def __call__(self, module: nn.Module, *args: Any) -> None:
         optimizer = self._optimizer()
-        if optimizer is not None and self._react is not None:
-            with _outside_transforms():
+        if optimizer is None or self._react is None:
+            return
+        if torch._C._functorch.peek_interpreter_stack() is None:
+            self._react(optimizer, module)
+        else:  # a forward pass that torch.func transforms: to the optimizer the weights are plain tensors
+            with temporarily_clear_interpreter_stack():
                 self._react(optimizer, module)
 
     def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
@@ -89,13 +92,6 @@ class OutputHook(Hook):
         return OutputHook, ()
 
 
-def _outside_transforms() -> AbstractContextManager[Any]:
-    """Return a context in which the weights are plain tensors, also in a forward pass that ``torch.func`` transforms."""
-    if torch._C._functorch.peek_interpreter_stack() is None:
-        return nullcontext()
-    return temporarily_clear_interpreter_stack()
-
-
 def _inside_another_backward() -> bool:
     frame: FrameType | None = sys._getframe()
     while frame is not None:
@@ -120,7 +116,7 @@ class Attachment:
     def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
-        before_forward = Hook(optimizer, lambda opt, module: opt._before_forward(module))
+        before_forward = Hook(optimizer, AttachedUse._before_forward)
         to_mean = Hook(optimizer, lambda opt, module: opt.eval())
         handles: list[Any] = [
             model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
@@ -211,6 +207,9 @@ class AttachedUse(CheckedOptimizer):
     def train(self) -> None:
         """Let the parameters hold a sample until ``step()`` or ``eval()``: the one that is open, or a new one."""
         self._heal()
+        self._begin_sample()
+
+    def _begin_sample(self) -> None:
         if self._weights.owner is None and self._sampled():
             self._open_sample(Owner.LOOP)
 
@@ -254,7 +253,7 @@ class AttachedUse(CheckedOptimizer):
                 frozen_since = unfinished is not None and set(unfinished.params) != set(self._sampled())
                 if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
                     self._reset_step()
-            self.train()
+            self._begin_sample()
 
     def _after_backward(self) -> None:
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
