@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.backends.bucket import LIMIT, Grads
+from vadam.backends.bucket import LIMIT, Grads, are_same
 from vadam.backends.shards import local, sharded_like
 
 
@@ -21,6 +21,13 @@ class Norms:
     def by_param(self) -> Grads:
         """Return the norm of each parameter."""
         return {p: norm for params, values in self.vectors for p, norm in zip(params, values.unbind(), strict=True)}
+
+    def equal(self, other: Norms) -> bool:
+        """Return True if the norms of the same parameters are known to be equal; nothing is read from a device."""
+        return len(self.vectors) == len(other.vectors) and all(
+            are_same(params, others) and a.is_cpu and torch.equal(a, b)
+            for (params, a), (others, b) in zip(self.vectors, other.vectors, strict=True)
+        )
 
 
 def rescaled(h: Grads, before: Norms, now: Norms, degree: int) -> Grads:
@@ -57,6 +64,8 @@ def _batches(params: list[Tensor]) -> Iterable[list[Tensor]]:
 
 def scaling_factors(h: Grads, before: Norms, now: Norms, degree: int) -> Grads | None:
     """Return (now/before)^degree for each parameter, 1 where a norm is unknown or zero; None if nothing was scaled."""
+    if before.equal(now):
+        return None
     old, new = before.by_param(), now.by_param()
     factors: Grads = {}
     scaled = False
