@@ -34,13 +34,13 @@ class BatchedMLP:
         output = activations[-1].transpose(-1, -2)
         residual = FORMULAS[self.likelihood].residual(output, y[:, None], tau[:, None, None, None])
         delta = (residual * weight[:, None, :, None]).transpose(-1, -2)  # wᵢ δᵢ, [E, S, O, M]
-        inverse = torch.where(weight > 0, 1 / weight, 0.0)[:, None, None, :]  # wᵢ δᵢ² = (wᵢ δᵢ)²/wᵢ
         g: Weights = {}
         h: Weights = {}
         for i in reversed(range(len(self.layers))):
             layer, A = self.layers[i], inputs[i]
             g[layer.weight], g[layer.bias] = _outer(delta, A)
             if squares:
+                inverse = torch.where(weight > 0, 1 / weight, 0.0)[:, None, None, :]  # wᵢ δᵢ² = (wᵢ δᵢ)²/wᵢ
                 h[layer.weight], h[layer.bias] = _outer(inverse * delta**2, A**2)
             if i > 0:
                 delta = _transposed_product(theta[layer.weight], delta)

@@ -58,18 +58,25 @@ def step(method: Method, engine: Engine, shapes: Shapes, state: Any, batch: Batc
 
     examples = Examples(batch.x, batch.y, batch.weight, noise_precision, keep)
     g, squares = engine.gradients(theta, examples, squares=method.curvature is Curvature.PER_EXAMPLE_SQUARES)
-    g_hat = layout.joined({name: g[name].mean(1) for name in shapes})
+    g_hat = layout.joined({name: _mean(g[name]) for name in shapes})
     if method.curvature is Curvature.PER_EXAMPLE_SQUARES:
-        h_hat = layout.joined({name: squares[name].mean(1) for name in shapes})
+        h_hat = layout.joined({name: _mean(squares[name]) for name in shapes})
     elif method.curvature is Curvature.REPARAMETERISED:
         assert precision is not None
-        h_hat = layout.joined({name: (g[name] * epsilon[name]).mean(1) for name in shapes}) * precision.sqrt()
+        h_hat = layout.joined({name: _mean(g[name] * epsilon[name]) for name in shapes}) * precision.sqrt()
+    elif S == 1:
+        h_hat = g_hat**2
     else:
-        h_hat = layout.joined({name: (g[name] ** 2).mean(1) for name in shapes})
+        h_hat = layout.joined({name: _mean(g[name] ** 2) for name in shapes})
 
     updated = method.update(state, g_hat, h_hat, rule_args)
     active = batch.size[:, None] > 0
     return type(state)(*(torch.where(active, new, old) for new, old in zip(updated, state, strict=True)))
+
+
+def _mean(x: Tensor) -> Tensor:
+    """Return the mean over the samples, [E, S, ...] → [E, ...]."""
+    return x.squeeze(1) if x.shape[1] == 1 else x.mean(1)
 
 
 def points(mu: Tensor, shapes: Shapes, samples: int) -> Weights:
@@ -79,7 +86,10 @@ def points(mu: Tensor, shapes: Shapes, samples: int) -> Weights:
 
 def gaussian_samples(key: Tensor, mu: Tensor, sigma: Tensor, shapes: Shapes, samples: int) -> tuple[Weights, Weights]:
     """Return θ = μ + σ∘ε and ε, [E, S, ...] each."""
-    epsilon = layout.split(noise.normals(key, samples * mu.shape[1], mu.dtype), shapes, samples)
+    normals = noise.normals(key, samples * mu.shape[1], mu.dtype)
+    epsilon = layout.split(normals, shapes, samples)
+    if samples == 1:  # a row of normals has the order of a row of weights
+        return layout.split(mu + sigma * normals, shapes, samples), epsilon
     # Side by side in memory: otherwise the compiled step computes σ again for every sample.
     mu, sigma = torch.cat((mu, sigma), 1).chunk(2, 1)
     mus, sigmas = layout.split(mu, shapes), layout.split(sigma, shapes)
