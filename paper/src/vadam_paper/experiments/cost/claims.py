@@ -10,7 +10,7 @@ LIKE_WITH_LIKE = {
     "whole graphs of torch.compile": ("layers-whole", "-whole"),
 }
 """Implementations of the stochastic layers, each with the suffix of the methods that run the same way."""
-BACKENDS = {"vadam": "Vadam's default", "vadam-compiled": 'its backend="compiled"'}
+BACKENDS = {"vadam": "Vadam's default backend", "vadam-compiled": 'its backend="compiled"'}
 
 
 def _less_computation(results: Results) -> Evidence:
@@ -26,17 +26,14 @@ def _less_computation(results: Results) -> Evidence:
         against = {method: ratio(run, layers, f"{method}{suffix}") for method in ("vadam", "vprop")}
         verdicts += [above(gap, 1.0) for gap in against.values()]
         parts.append(f"{how}: " + ", ".join(f"{gap} × that of {NAMES[m]}" for m, gap in against.items()))
+    measured = [layers for layers, _ in LIKE_WITH_LIKE.values() if layers in recorded(run)]
     library = "; ".join(
-        f"{how} {_of_layers(run, method)}" for method, how in BACKENDS.items() if method in recorded(run)
+        f"{' and '.join(f'{ratio(run, layers, method)} ×' for layers in measured)} that of {how}"
+        for method, how in BACKENDS.items()
+        if method in recorded(run)
     )
-    text = f"A step of {NAMES['layers']} takes, both by {'; both by '.join(parts)}. Against the library's backends: {library} {_where(run)}"
+    text = f"A step of {NAMES['layers']} takes, both by {'; both by '.join(parts)}. One by one and compiled: {library} {_where(run)}"
     return Evidence(every(*verdicts), text)
-
-
-def _of_layers(run: Recorded, method: str) -> str:
-    """Return the time of stochastic layers, in each of their implementations, over that of a method."""
-    ratios = {how: ratio(run, layers, method) for how, (layers, _) in LIKE_WITH_LIKE.items() if layers in recorded(run)}
-    return " and ".join(f"{gap} × (layers by {how})" for how, gap in ratios.items())
 
 
 def _vogn_takes_more(results: Results) -> Evidence:
