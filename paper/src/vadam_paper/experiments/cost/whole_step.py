@@ -42,7 +42,7 @@ def whole_step(
                 state[name].copy_(getattr(new, name))
         return torch.stack([getattr(new, name) for name in numbers]) if numbers else scalars
 
-    draw_weights, update_states, evaluate = (torch.compile(function) for function in (draw, update, loss))
+    draw_weights, update_states, evaluate = torch.compile(draw), torch.compile(update), torch.compile(loss)
 
     def step() -> None:
         nonlocal scalars
