@@ -52,7 +52,7 @@ def whole_step(
                 p.data, p.grad = theta, None
         evaluate().backward()
         with torch.no_grad():
-            scalars = update_states(states, scalars, [p.grad for p in weights])
+            scalars = update_states(states, scalars, [p.grad for p in weights if p.grad is not None])
             for p, state in zip(weights, states, strict=True):
                 p.data = state["mu"]
 
