@@ -349,6 +349,17 @@ def test_the_note_on_the_shipped_runs_has_their_intervals() -> None:
             assert text in note
 
 
+def test_the_notes_say_how_far_the_deciding_trials_are() -> None:
+    """Two of three trials to go of one method, and none of the other: 2 × 100,000 steps at the price of 0.01 s a step."""
+    run = recorded(vadam=[trial(0, 1)], adam_plain=[trial(0, 1)])["authors"]
+    run.manifest["config"] = run.config | {"trials_of": {"vadam": 3, "adam-plain": 1}}
+    run.manifest["cpu_seconds"] = 2000.0
+    (note,) = table._to_go(run)
+    assert note.endswith("are recorded of: Vadam 1 of 3, Adam-Plain 1 of 1; the rest takes 0.6 processor hours.")
+    run.manifest["config"]["trials_of"] = {"vadam": 1}
+    assert table._to_go(run) == []
+
+
 def test_the_table_has_the_recorded_numbers() -> None:
     """Means and errors are those of the rows, by scipy; SGD-Explore's σ does not move, as docs/reinforcement-learning.md says."""
     results = read_results(Path(__file__).parents[2] / "results", EXPERIMENT)

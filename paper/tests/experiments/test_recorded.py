@@ -11,6 +11,7 @@ import pytest
 
 from vadam_paper.experiments import Experiment, experiments, find
 from vadam_paper.experiments.intervals import quartiles
+from vadam_paper.experiments.ledger import Verdict, entries
 from vadam_paper.experiments.results import Recorded, read_results
 
 ROOT = Path(__file__).parents[2] / "results"
@@ -61,6 +62,18 @@ def test_figure_2a_exact() -> None:
     figure = find("logreg-toy").part("table").PAPER["MF-Exact"]
     assert exact["mean"] == pytest.approx(figure["mean"], rel=0.02)
     assert exact["stddev"] == pytest.approx(figure["stddev"], rel=0.02)
+
+
+def test_the_boxes_of_figure_2b_cannot_tell_the_spreads_apart() -> None:
+    """Quartiles alone leave open what values in pairs support."""
+    (found,) = [
+        e
+        for e in entries(find("logreg-usps"), read_results(ROOT, find("logreg-usps")))
+        if e.claim.id == "usps-variance"
+    ]
+    assert found.evidence.verdict == Verdict.SUPPORTED
+    assert found.shipped["boxes"].verdict == Verdict.UNDECIDED
+    assert "Vadam 0.0118" in found.shipped["boxes"].text
 
 
 def test_figure_2b_exact_log_loss() -> None:

@@ -1,6 +1,7 @@
 """The numerical checks of the theory hold, and fail if the theory is changed."""
 
 from dataclasses import replace
+from itertools import pairwise
 from math import comb
 
 import pytest
@@ -99,6 +100,19 @@ def test_a_run_settles_where_it_stays_near_its_end() -> None:
     gap = torch.tensor([10.0, 8.0, 1.0, 6.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
     assert speed_and_quality.settles(steps, gap) == 5
     assert speed_and_quality.settles(steps, torch.ones(10)) == 1
+
+
+def test_times_to_settle_are_known_to_a_few_per_cent() -> None:
+    """Two methods are told apart by their times to settle, so the looks must be denser than the difference."""
+    looks = speed_and_quality.looks_at(preset("paper", "text").minibatches)
+    assert all(later - look <= 1 + 0.026 * look for look, later in pairwise(looks))  # 1 for rounding
+
+
+def test_the_end_of_a_run_is_its_last_quarter() -> None:
+    """Looks are dense at the start: a share of the looks would reach back to steps at which slow rates have not settled."""
+    steps = speed_and_quality.looks_at(1000)
+    gap = torch.tensor([5.0 if step < 700 else 1.0 for step in steps])
+    assert speed_and_quality.at_the_end(steps, gap) == 1.0
 
 
 def test_every_rate_and_run_is_checked() -> None:

@@ -11,6 +11,7 @@ from vadam_paper.experiments.intervals import (
     interval,
     pitman_morgan,
     ratio,
+    ratio_of_boxes,
     share,
 )
 from vadam_paper.experiments.verdicts import (
@@ -103,6 +104,17 @@ def test_a_box_stands_for_values_that_are_not_published() -> None:
     assert gap.high - 1.0 == pytest.approx(1.821 * np.hypot(0.4, 0.2) / np.sqrt(20), rel=1e-3)
     assert ratio(one, two, paired=True).estimate == 2.0
     assert ratio([2.0, 4.0], [1.0, 2.0], paired=True) == pytest.approx((2.0, 2.0, 2.0))
+
+
+def test_spreads_of_two_boxes() -> None:
+    """The interval covers the true ratio, 1, for about 95 % of the pairs of boxes of 20 normal values: 92 to 97 %."""
+    samples = np.random.default_rng(0).normal(size=(2, 2000, 20))
+    low, high = np.quantile(samples, [0.25, 0.75], axis=2, method="hazen")
+    one, two = ([Summary(0.0, *ends, 20) for ends in zip(a, b, strict=True)] for a, b in zip(low, high, strict=True))
+    found = [ratio_of_boxes(a, b) for a, b in zip(one, two, strict=True)]
+    assert 0.92 < np.mean([gap.low < 1 < gap.high for gap in found]) < 0.97
+    wide = ratio_of_boxes(Summary(0.0, -2.0, 2.0, 20), Summary(0.0, -1.0, 1.0, 20))
+    assert wide.estimate == 2.0
 
 
 def test_one_value_has_no_interval() -> None:

@@ -108,6 +108,31 @@ def test_aims_beyond_the_paper_have_a_table_of_their_own(folder: Path) -> None:
     assert "none about it" in paper
 
 
+def test_the_summary_tells_verdicts_on_published_data_from_claims() -> None:
+    """Two runs of one claim are two verdicts."""
+    yes, maybe = Evidence(Verdict.SUPPORTED, ""), Evidence(Verdict.UNDECIDED, "")
+    claim = Claim("a", "§1", "It holds.")
+    rows = [
+        Entry("theory", "Theorem 1", claim, yes, shipped) for shipped in ({"1": yes, "2": maybe}, {"boxes": yes}, {})
+    ]
+    said = "give 3 verdicts on 2 of the claims (1 of them in two published runs): 2 supported, 1 undecided."
+    assert said in claims.summary(rows)
+
+
+def test_the_page_names_the_commits_of_the_rows(tmp_path: Path) -> None:
+    experiment = find("theory")
+    config = experiment.config("smoke", "text")
+    run(experiment, config, tmp_path / "results")
+    path = run_folder(tmp_path / "results", config) / "rows.jsonl"
+    first, second, *rest = (json.loads(line) for line in path.read_text().splitlines())
+    del first["commit"]
+    rows = [first | {"landed": "0123456789ab"}, second | {"commit": "ba9876543210"}, *rest]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    page = build(tmp_path / "results", tmp_path / "out", (experiment,)).read_text()
+    assert "0123456789ab" in page
+    assert "ba9876543210" in page
+
+
 def test_a_decided_claim_does_not_say_what_would_decide_it() -> None:
     claim = Claim("a", "§1", "It holds.")
     rows = [Entry("theory", "Theorem 1", claim, Evidence(v, "by 1e-17 [-2, 3-4]", "More seeds.")) for v in Verdict]

@@ -48,9 +48,14 @@ class Summary(NamedTuple):
     def half(self) -> float:
         """Return the half width of a 95 % interval of the median, assuming normal values.
 
-        It is 1.96 √(π/2) σ/√n with σ = IQR/1.349.
+        It is 1.96 √(π/2) σ/√n with σ the deviation.
         """
-        return float(1.96 * np.sqrt(np.pi / 2) * (self.high - self.low) / (1.349 * np.sqrt(self.n)))
+        return float(1.96 * np.sqrt(np.pi / 2) * self.deviation / np.sqrt(self.n))
+
+    @property
+    def deviation(self) -> float:
+        """Return the standard deviation of normal values with these quartiles, IQR/1.349."""
+        return (self.high - self.low) / 1.349
 
 
 Sample = Sequence[float] | Summary
@@ -126,6 +131,16 @@ def pitman_morgan(a: Sequence[float], b: Sequence[float], level: float = 0.95) -
     k = 1 + 2 * (1 - r**2) * t**2 / (len(left) - 2)
     root = float(np.sqrt(k**2 - 1))
     return Interval(estimate, estimate * float(np.sqrt(k - root)), estimate * float(np.sqrt(k + root)))
+
+
+def ratio_of_boxes(a: Summary, b: Summary) -> Interval:
+    """Return the deviation of ``a`` over that of ``b`` with a 95 % interval, from their quartiles.
+
+    For normal values log IQR has the standard error 1.166/√n. The values of two boxes cannot be paired: they count as independent.
+    """
+    estimate = a.deviation / b.deviation
+    factor = float(np.exp(1.96 * 1.166 * np.sqrt(1 / a.n + 1 / b.n)))
+    return Interval(estimate, estimate / factor, estimate * factor)
 
 
 def share(successes: int, trials: int, level: float = 0.95) -> Interval:

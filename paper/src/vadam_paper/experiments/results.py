@@ -19,6 +19,8 @@ class Recorded:
     protocol: str
     manifest: dict[str, Any]
     cells: Mapping[str, dict[str, Any]]
+    commits: frozenset[str] = frozenset()
+    """Commits that the rows name: of the code that made them, or with which they came into the history."""
 
     @property
     def config(self) -> dict[str, Any]:
@@ -89,9 +91,9 @@ def read_run(folder: Path) -> Recorded | None:
     if manifest is None:
         return None
     rows = read_rows(folder / "rows.jsonl", manifest["config_hash"])
-    return Recorded(
-        manifest["preset"], manifest["protocol"], manifest, {cell: row["result"] for cell, row in rows.items()}
-    )
+    cells = {cell: row["result"] for cell, row in rows.items()}
+    named = frozenset(row.get("commit") or row.get("landed") or "unknown" for row in rows.values())
+    return Recorded(manifest["preset"], manifest["protocol"], manifest, cells, named)
 
 
 def _is_of_this_version(run: Recorded, experiment: Experiment) -> bool:

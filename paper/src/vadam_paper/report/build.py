@@ -75,10 +75,10 @@ def _provenance(recorded: dict[str, Results]) -> str:
     runs = [run for results in recorded.values() for run in results.values()]
     if not runs:
         return "No results are recorded yet: run <code>vadam reproduce theory</code> and build the page again."
-    commits = sorted({run.manifest["commit"] or "unknown" for run in runs})
+    commits = sorted(set().union(*(run.commits for run in runs)))
     versions = sorted({f"torch {run.manifest['versions']['torch']}" for run in runs})
     minutes = sum(run.manifest["seconds"] for run in runs) / 60
     return html.text(
         f"Built from {len(runs)} recorded runs ({minutes:.0f} minutes of work in all; {', '.join(versions)}; "
-        f"commit {', '.join(commits)})."
+        f"commits that made the rows, or with which they landed: {', '.join(commits)})."
     )

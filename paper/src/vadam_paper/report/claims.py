@@ -35,7 +35,12 @@ def _published(rows: list[Entry]) -> str:
     counts = Counter(found)
     listed = ", ".join(f"{counts[verdict]} {verdict.value}" for verdict in Verdict if counts[verdict])
     claims = sum(bool(entry.shipped) for entry in rows)
-    return f'<p class="count">The same judges on the data that the authors published, about {claims} of the claims: {listed}.</p>'
+    twice = sum(len(entry.shipped) > 1 for entry in rows)
+    runs = f" ({twice} of them in two published runs)" if twice else ""
+    return (
+        f'<p class="count">The same judges on the data that the authors published give {len(found)} verdicts on {claims} of the '
+        f"claims{runs}: {listed}.</p>"
+    )
 
 
 def of_paper(rows: list[Entry]) -> list[Entry]:

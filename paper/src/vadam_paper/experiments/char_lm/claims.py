@@ -66,7 +66,7 @@ def _judged(results: Results, found: Compared, verdict: Verdict, text: str) -> E
 def _long_run(results: Results) -> str:
     """Return the command that decides, and how far it is."""
     so_far = [str(progress(EXPERIMENT, run)) for run in results.runs if run.preset == LONG]
-    return f"{COMMAND}. So far {so_far[0]}." if so_far else f"{COMMAND}; {PRICE}."
+    return f"{COMMAND}. So far {so_far[0]}." if so_far else f"{COMMAND}. Nothing of it is recorded yet; {PRICE}."
 
 
 def _why_not(run: Recorded, found: Compared) -> str:

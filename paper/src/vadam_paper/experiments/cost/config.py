@@ -14,7 +14,7 @@ class Config(BaseConfig):
     rounds: int = 200
     compiled: bool = True
     """True to measure steps with torch.compile too."""
-    revision: int = 2
+    revision: int = 3
 
 
 PRESETS: dict[str, dict[str, Any]] = {

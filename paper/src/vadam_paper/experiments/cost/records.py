@@ -14,9 +14,11 @@ NAMES = {
     "layers": "BBVI by stochastic layers and Adam",
     "vadam-eager": "Vadam, operators one by one",
     "vprop-eager": "Vprop, operators one by one",
-    "vadam-compiled": "Vadam, network and optimizer compiled",
-    "vprop-compiled": "Vprop, network and optimizer compiled",
-    "layers-compiled": "BBVI by stochastic layers, compiled, and Adam",
+    "vadam-whole": "Vadam’s equations in whole compiled graphs",
+    "vprop-whole": "Vprop’s equations in whole compiled graphs",
+    "layers-whole": "BBVI by stochastic layers, compiled, and Adam",
+    "vadam-compiled": 'Vadam, backend="compiled"',
+    "vprop-compiled": 'Vprop, backend="compiled"',
 }
 
 

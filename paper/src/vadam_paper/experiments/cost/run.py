@@ -6,6 +6,7 @@ It uses one thread and measures processor time.
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from itertools import pairwise
 from typing import Any
 
@@ -23,7 +24,7 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     import torch
 
     torch.set_num_threads(1)
-    steps = {name: training_step(config, name) for name in METHODS if config.compiled or not name.endswith("-compiled")}
+    steps = {name: training_step(config, name) for name in METHODS if config.compiled or not name.endswith(COMPILED)}
     for step in steps.values():
         for _ in range(3):
             step()
@@ -41,8 +42,9 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
 def training_step(config: Config, method: str) -> Callable[[], None]:
     """Return a step of training on one minibatch.
 
-    A method's suffix says how it runs: ``-eager`` in torch's operators one by one, ``-compiled`` with network, loss and optimizer through
-    torch.compile. Without one, a method of the family runs on its default backend, and the others eagerly.
+    A method's suffix says how it runs: ``-eager`` in torch's operators one by one, ``-whole`` with network, loss and the rule in whole
+    compiled graphs, ``-compiled`` with network, loss and the library's backend through torch.compile. Without one, a method of the family
+    runs on its default backend, and the others eagerly.
     """
     import torch
     from torch import nn
@@ -80,9 +82,10 @@ def _stochastic_layers(model: Any, x: Any, y: Any, how: str) -> Callable[[], Non
 
 
 def _plain_step(optimizer: Any, loss: Callable[[], Any], how: str) -> Callable[[], None]:
+    """Return a step by an optimizer of torch; compiled graphs draw by torch's generator, because inductor's own takes half of the step."""
     import torch
 
-    evaluate = torch.compile(loss) if how == "compiled" else loss
+    evaluate = torch.compile(loss, options={"fallback_random": True}) if how == "whole" else loss
 
     def step() -> None:
         optimizer.zero_grad()
@@ -122,6 +125,19 @@ def _family(name: str, model: Any, x: Any, y: Any, how: str) -> Callable[[], Non
     return step
 
 
+def _whole(name: str, rates: dict[str, float], model: Any, x: Any, y: Any, how: str) -> Callable[[], None]:
+    """Return a step of the family by the rule's equations alone, in whole compiled graphs."""
+    import torch.nn.functional as F
+
+    from vadam_paper.experiments.cost.whole_step import whole_step
+
+    rule = import_module(f"vadam.rules.{name}")
+    scale = {"num_data": float(NUM_DATA), "prior_precision": PRIOR_PRECISION}
+    return whole_step(rule, rates, model, lambda: F.cross_entropy(model(x), y), **scale)
+
+
+COMPILED = ("-whole", "-compiled")
+"""Suffixes of methods that need torch.compile."""
 METHODS: dict[str, Callable[..., Callable[[], None]]] = {
     "adam": _maximum_likelihood,
     "vadam": partial(_family, "Vadam"),
@@ -133,5 +149,7 @@ METHODS: dict[str, Callable[..., Callable[[], None]]] = {
     "vprop-eager": partial(_family, "Vprop"),
     "vadam-compiled": partial(_family, "Vadam"),
     "vprop-compiled": partial(_family, "Vprop"),
-    "layers-compiled": _stochastic_layers,
+    "vadam-whole": partial(_whole, "vadam", {"alpha": 1e-3, "gamma1": 0.9, "gamma2": 0.999}),
+    "vprop-whole": partial(_whole, "vprop", {"alpha": 1e-3, "beta": 0.001}),
+    "layers-whole": _stochastic_layers,
 }

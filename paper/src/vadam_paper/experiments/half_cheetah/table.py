@@ -12,7 +12,7 @@ from vadam_paper.experiments.half_cheetah.film import on_its_back
 from vadam_paper.experiments.intervals import welch
 from vadam_paper.experiments.results import Recorded, Results
 from vadam_paper.experiments.rl.records import NAMES, horizon, speed, trials
-from vadam_paper.experiments.rl.verdicts import format_gap, main
+from vadam_paper.experiments.rl.verdicts import format_gap, hours, main
 from vadam_paper.experiments.tables import Table
 
 PAPER = json.loads((Path(__file__).parent / "paper.json").read_text(encoding="utf-8"))
@@ -54,7 +54,21 @@ def table(results: Results) -> Table:
 
 def notes(results: Results) -> list[str]:
     run = main(results) if results else None
-    return [_of_shipped_runs(), *([] if run is None else [*_of_exploration(run), *_of_falls(run)])]
+    return [_of_shipped_runs(), *([] if run is None else [*_to_go(run), *_of_exploration(run), *_of_falls(run)])]
+
+
+def _to_go(run: Recorded) -> list[str]:
+    """Say how far the trials are that were planned to decide the first five trials' open claims."""
+    planned = run.config.get("trials_of", {})
+    done = {method: sum(t["step"][-1] >= UNTIL for t in trials(run, method)) for method in planned}
+    if all(done[method] >= planned[method] for method in planned):
+        return []
+    listed = ", ".join(f"{NAMES[method]} {done[method]} of {count}" for method, count in planned.items())
+    steps = sum(max(0, count - done[method]) for method, count in planned.items()) * UNTIL
+    return [
+        f"Of the trials that were planned to decide Vadam against Adam-Plain and VadaGrad against SGD-Plain, {UNTIL:,} steps are recorded "
+        f"of: {listed}{hours(run, steps, of='; the rest takes {} processor hours')}."
+    ]
 
 
 def _of_shipped_runs() -> str:

@@ -6,7 +6,7 @@ from vadam_paper.experiments import shipped
 from vadam_paper.experiments.results import Results
 
 PUBLISHED = shipped.read(Path(__file__).parent)
-CLAIMS = ("usps-comparable", "usps-elbo", "usps-kl")
+CLAIMS = ("usps-comparable", "usps-elbo", "usps-variance", "usps-kl")
 """Claims that these numbers can speak about."""
 
 

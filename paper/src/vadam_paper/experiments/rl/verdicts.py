@@ -135,15 +135,15 @@ def _plan(
     if needed is None:
         return f"{names}: no number of trials up to 1,000 decides a difference that small."
     more = sum(max(0, needed - n) for n in have)
-    cost = _hours(run, more * until)
+    cost = hours(run, more * until)
     return f"{names}: {needed} trials of each decide it with a probability of {100 * POWER:.0f} %, {more} more{cost}."
 
 
-def _hours(run: Recorded, steps: int) -> str:
+def hours(run: Recorded, steps: int, of: str = " ({} processor hours)") -> str:
     """Return the processor hours of that many time steps, at the price of the recorded ones; empty where it is not known."""
     done = sum(trial["step"][-1] for method in NAMES for trial in trials(run, method))
     seconds = run.manifest.get("cpu_seconds")
-    return f" ({steps * seconds / done / 3600:.1f} processor hours)" if seconds and done else ""
+    return of.format(f"{steps * seconds / done / 3600:.1f}") if seconds and done else ""
 
 
 def _hours_of_missing(run: Recorded, first: tuple[str, ...], second: tuple[str, ...], fewest: int, until: int) -> str:
@@ -151,7 +151,7 @@ def _hours_of_missing(run: Recorded, first: tuple[str, ...], second: tuple[str, 
     for method in {*first, *second}:
         ends = sorted((min(until, trial["step"][-1]) for trial in trials(run, method)), reverse=True)[:fewest]
         steps += fewest * until - sum(ends)
-    cost = _hours(run, steps)
+    cost = hours(run, steps)
     return f"{fewest} trials of {until:,} steps of each{cost}."
 
 

@@ -136,7 +136,7 @@ def _ggn_error(results: Results) -> Evidence:
             f"to {end}, change {change}; averaged over VOGN's q it is {np.mean(found[N]['under_q']):.2f}"
         )
         if verdicts[-1] == Verdict.UNDECIDED and (needed := trials_needed(change, len(errors))) is not None:
-            plans.append(f"{needed} runs with {N} examples, a second each.")
+            plans.append(f"{needed} runs with {N} examples, a second of processor time each.")
     text = (
         f"Error of the mean squared gradients of single examples, relative to the Hessian's diagonal; a network of {found['weights']} "
         f"weights trained by maximum likelihood, 95 %: {'; '.join(parts)}. With 100 examples the network fits the noise of their labels."
@@ -159,7 +159,7 @@ def _vprop_slightly_worse(results: Results) -> Evidence:
     found = results["text"]["speed-and-quality"]
     gap = difference(found["vprop-M32"]["end"], found["vogn-M1"]["end"], paired=False)
     margin = SLIGHTLY * abs(found["optimum"])
-    text = f"{_ends(found, 'vprop-M32', 'vogn-M1')} Difference, 95 %: {gap} nats; up to {margin:.1f} is slight."
+    text = f"{_ends(found, 'vprop-M32', 'vogn-M1')} Difference, 95 %: {gap} nats; {margin:.1f}, {SLIGHTLY:.0%} of the optimum, is slight."
     return Evidence(every(above(gap), below(gap, margin)), text)
 
 

@@ -17,7 +17,10 @@ from vadam_paper.experiments.theory.config import Config
 NUM_DATA, DIMENSION, LAM = 200, 5, 1.0
 RATES = (0.3, 0.1, 0.03, 0.01, 0.003, 0.001)
 METHODS = {"vogn-M1": ("vogn", 1), "vprop-M1": ("vprop", 1), "vprop-M32": ("vprop", 32)}
-LOOKS = 40
+LOOKS = 400
+"""Looks at a run, evenly in the logarithm of the step: times to settle are known to 2.5 %."""
+END = 0.75
+"""Share of the steps after which a run counts as at its end; by then the slowest rate has settled, too."""
 SETTLED = 0.05
 """Share of the first distance from the best ELBO within which a run has settled at its own end."""
 
@@ -30,7 +33,7 @@ def check(config: Config) -> dict[str, Any]:
     found: dict[str, Any] = {"optimum": optimum, "num_data": NUM_DATA}
     for name, (method, M) in METHODS.items():
         steps, gaps = distances(config, X, y, method, M, optimum)
-        end = gaps[-LOOKS // 5 :].mean(0)  # [rates, runs], the last fifth
+        end = at_the_end(steps, gaps)  # [rates, runs]
         chosen = int(end.mean(1).argmin())
         found[name] = {
             "rate": RATES[chosen],
@@ -56,8 +59,7 @@ def distances(config: Config, X: Tensor, y: Tensor, method: str, M: int, optimum
     rate = torch.tensor(RATES, dtype=torch.float64)[:, None, None]
     rule: Any = von if method == "vogn" else vprop
     state = rule.init(torch.zeros(len(RATES), runs, DIMENSION, dtype=torch.float64), init_precision=N, N=N, lam=LAM)
-    looks = sorted({round(config.minibatches ** (k / LOOKS)) for k in range(LOOKS + 1)})
-    gaps = []
+    looks, gaps = looks_at(config.minibatches), []
     for step in range(1, config.minibatches + 1):
         noise = torch.randn(state.mu.shape, generator=random, dtype=torch.float64)
         theta = state.mu + noise * rule.precision(state, N=N, lam=LAM).rsqrt()
@@ -72,13 +74,23 @@ def distances(config: Config, X: Tensor, y: Tensor, method: str, M: int, optimum
     return looks, torch.stack(gaps)
 
 
+def looks_at(steps: int) -> list[int]:
+    """Return the steps after which the runs are looked at."""
+    return sorted({round(steps ** (k / LOOKS)) for k in range(LOOKS + 1)})
+
+
 def _elbo(X: Tensor, y: Tensor, mean: Tensor, variance: Tensor) -> Tensor:
     flat = [logistic.elbo(X, y, m, v, LAM) for m, v in zip(mean.flatten(0, 1), variance.flatten(0, 1), strict=True)]
     return torch.stack(flat).view(mean.shape[:2])
 
 
+def at_the_end(steps: list[int], gaps: Tensor) -> Tensor:
+    """Return the mean over the looks in the last quarter of the steps."""
+    return gaps[torch.tensor(steps) > END * steps[-1]].mean(0)
+
+
 def settles(steps: list[int], gap: Tensor) -> int:
     """Return the first look after which a run stays near its own end."""
-    near = gap <= gap[-LOOKS // 5 :].mean() + SETTLED * gap[0]
+    near = gap <= at_the_end(steps, gap) + SETTLED * gap[0]
     away = (~near).nonzero()
     return steps[min(int(away[-1]) + 1, len(steps) - 1)] if len(away) else steps[0]
