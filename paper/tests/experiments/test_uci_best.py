@@ -19,6 +19,7 @@ from vadam_paper.experiments.uci.config import Best, preset
 from vadam_paper.experiments.uci.split_networks import at, final_members, folds
 
 pytestmark = pytest.mark.skipif(not data.available("boston"), reason="the Boston data are not on this machine")
+needs_naval = pytest.mark.skipif(not data.available("naval"), reason="the naval data are not on this machine")
 
 UCI = find("uci")
 
@@ -116,6 +117,7 @@ def test_table(tmp_path: Path) -> None:
         assert counted == sum(word in row[-1] for row in table.rows)
 
 
+@needs_naval
 def test_corrected_has_the_networks_of_best_with_a_batch_size_and_no_temperature() -> None:
     mine, its = (preset("paper", protocol) for protocol in ("corrected", "best"))
     assert set(methods.space(its, "vadam", "boston")) - set(methods.space(mine, "vadam", "boston")) == {"temperature"}
@@ -130,6 +132,7 @@ def test_corrected_has_the_networks_of_best_with_a_batch_size_and_no_temperature
             assert np.array_equal(member.train, other.train)
 
 
+@needs_naval
 def test_mc_dropout_is_trained_as_long_and_searched_as_widely() -> None:
     config = preset("paper", "best")
     assert config.fingerprint == "26333b956dee80af"  # that of the recorded rows of Vadam: they stay

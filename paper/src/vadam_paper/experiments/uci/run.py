@@ -44,7 +44,6 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
         "point": {axis: [point[axis] for point in points] for axis in points[0]},
         "value": [tuned.value for tuned in found.values()],
         "failed_trials": [sum(not np.isfinite(t.value) for t in tuned.trials) for tuned in found.values()],
-        "tried": [[_short(trial.value) for trial in tuned.trials] for tuned in found.values()],
     }
     if isinstance(config, Best):
         return result | best.final(config, method, name, at(points, finals), context.workers)
