@@ -193,7 +193,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     assert fitted["columns"] == ["area", "city", "sold", "rooms"]
     assert set(fitted["left_out"]) == {"house_id", "comment", "country"}
     assert "looks like an id" in fitted["left_out"]["house_id"]
-    assert any("4 rows without 'price' are left out" in note for note in fitted["notes"])
+    assert any("Left out: 4 rows without 'price'." in note for note in fitted["notes"])
     assert any("'unknown' cannot be read as numbers" in note for note in fitted["notes"])
     assert fitted["rmse"] < fitted["rmse_of_the_mean"]
     page = Path(fitted["report"]).read_text()
@@ -208,7 +208,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     ):
         assert part in page
     predicted = answer("predict", model, messy / "new.csv", "--out", out)
-    assert any("'Oslo' was never seen in training (1 rows)" in note for note in predicted["notes"])
+    assert any("'Oslo' was never seen in training (1 row)" in note for note in predicted["notes"])
     table = pd.read_csv(out)
     assert table["house_id"].tolist() == list(range(1000, 1012))
     assert all(len(str(value).partition(".")[2]) <= 2 for value in table["mean"])
@@ -230,7 +230,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     for part in (
         "area lies far outside",
         "sold lies far outside of training's 20",
-        "in 1 rows",
+        "in 1 row:",
         "sold: 'soon' cannot be read as dates",
     ):
         assert part in notes
@@ -316,6 +316,32 @@ def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None
     assert table.attrs["notes"] == ["y: 'k.A.' cannot be read as numbers and count as missing"]
     assert table["y"].tolist()[:30] == [2.5] * 30
     assert np.isnan(table["y"][30])
+
+
+def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_bytes("Größe;Preis €\n1,5;12 €\n–;13 €\n".encode("cp1252"))
+    table = dataframe.read(path)
+    assert table.columns.tolist() == ["Größe", "Preis €"]
+    assert table["Preis €"].tolist() == ["12 €", "13 €"]
+    assert table["Größe"].isna().tolist() == [False, True]
+    path.write_bytes(b"name;y\n\x81\xe9;1\n")  # 0x81 means nothing on Windows
+    assert dataframe.read(path)["name"].tolist() == ["\x81é"]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_names_that_are_repeated_between_the_rows_are_left_out(separator: str, tmp_path: Path) -> None:
+    rows = [[k + 0.5, k, k, None if k == 1 else f"{k + 1}.2.2020"] for k in range(20)]
+    decimal = "." if separator == "," else ","
+    text = pd.DataFrame(rows, columns=["x", "x", "NA", "day"]).to_csv(index=False, sep=separator, decimal=decimal)
+    names, first, *others = text.splitlines()
+    (path := tmp_path / "t.csv").write_text("\n".join(["Sales", "", names, first, names, *others, names]) + "\n")
+    table = dataframe.read(path)
+    assert "Left out: 2 rows with the names of the columns again." in table.attrs["notes"]
+    assert table.index.tolist() == [2, *range(4, 23)]  # two less than the lines
+    assert [dtype.kind for dtype in table.dtypes][:3] == ["f", "i", "i"]
+    np.testing.assert_array_equal(table["x"], np.arange(20) + 0.5)
+    np.testing.assert_array_equal(table["x.1"], np.arange(20))
+    assert np.flatnonzero(table["day"].isna()).tolist() == [1]
 
 
 def test_a_workbook_with_several_sheets_says_which_is_read(tmp_path: Path) -> None:
