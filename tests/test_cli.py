@@ -11,13 +11,14 @@ import typer
 from typer.testing import CliRunner, Result
 
 import vadam
-from vadam.cli import dataframe, fitting, plugins, predicting, preparation
+from vadam.cli import dataframe, evaluation, fitting, plugins, predicting, preparation
 from vadam.cli.app import app
 from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
+from vadam.report.model import ClassificationEvaluation, RegressionEvaluation
 
 
 def call(*arguments: object) -> Result:
@@ -150,7 +151,7 @@ def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     model, predictions = tmp_path / "m.safetensors", tmp_path / "p.parquet"
     fitted = answer("fit", houses / "dear.parquet", "--target", "dear", "--out", model, "--budget", 0)
     assert fitted["task"] == "classification"
-    assert fitted["accuracy"] > fitted["majority_share"]
+    assert fitted["accuracy"] > fitted["accuracy_of_the_commonest_class"]
     answer("predict", model, houses / "dear.parquet", "--out", predictions)
     table = pd.read_parquet(predictions)
     assert list(table.columns) == ["dear", "predicted", "p_no", "p_yes", "mutual_information"]
@@ -252,6 +253,22 @@ def test_a_model_that_has_learned_nothing_says_so(classes: bool, tmp_path: Path)
     ]
     notes = answer("fit", tmp_path / "t.csv", "--target", "y", "--budget", 2, *options)["notes"]
     assert any("these columns say little about 'y'" in note for note in notes)
+
+
+def test_a_linear_model_that_is_better_is_named() -> None:
+    actual = np.arange(4.0)
+    numbers = RegressionEvaluation("y", 9, actual, actual + 1, actual, np.array([0.05, 0.95]), np.zeros((4, 2)), -1.0)
+    better = "On the held-out rows a linear model has a smaller error: compare the two before you use this one."
+    assert evaluation.linear_model_is_better(numbers, {"rmse_of_a_linear_model": 0.9}) == [better]
+    assert evaluation.linear_model_is_better(numbers, {"rmse_of_a_linear_model": 1.1}) == []
+    lead = numbers.lead({"rmse_of_the_mean": 1.25, "rmse_of_a_linear_model": 0.9})
+    assert "the usual error (RMSE) is 1, against 1.25 by the mean and 0.9 by a linear model." in lead
+    right = np.array([0, 0, 1, 1])
+    classes = ClassificationEvaluation("y", 9, right, np.array([[0.7, 0.3]] * 3 + [[0.4, 0.6]]), ["0", "1"], right)
+    assert "logistic" in evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 1.0})[0]
+    assert evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 0.75}) == []
+    lead = classes.lead({"accuracy_of_the_commonest_class": 0.5, "accuracy_of_logistic_regression": 1.0})
+    assert lead.endswith("75 % are predicted right, against 50 % by the commonest class and 100 % by logistic regression.")
 
 
 def test_the_help_lists_the_optimizers() -> None:

@@ -177,3 +177,13 @@ def test_a_missing_column_is_named():
     encoder = TableEncoder().fit(frame())
     with pytest.raises(ValueError, match="no column 'city', which the model was fitted with"):
         encoder.encode(frame().drop(columns="city"))
+
+
+def test_categories_that_differ_only_in_case_are_named() -> None:
+    table = pd.DataFrame({"answer": ["yes", "Yes ", "YES", "no"] * 10, "city": ["Lagos", "Paris"] * 20})
+    encoder = TableEncoder().fit(table)
+    assert encoder.notes == [
+        "answer: 'YES', 'Yes', 'yes' are different categories; write them alike if they mean the same"
+    ]
+    many = pd.DataFrame({"code": [text for letter in "abcdef" for text in (letter, letter.upper())] * 10})
+    assert len(TableEncoder().fit(many).notes) == 3

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
 IMPORTANCE_ROWS, IMPORTANCE_COLUMNS, IMPORTANCE_SAMPLES = 300, 30, 20
 UNCERTAIN_ROWS = 8
+SHOWN_CATEGORIES = 8
 LEAST_R2 = 0.01
 
 
@@ -130,6 +131,18 @@ def no_better_than_guessing(evaluation: Evaluation) -> list[str]:
     return [found] if hopeless else []
 
 
+def linear_model_is_better(evaluation: Evaluation, baselines: dict[str, float]) -> list[str]:
+    """Return a note if a linear model made smaller or fewer errors on the held-out rows."""
+    summary = evaluation.summary()
+    if summary["task"] == "regression":
+        simple, linear, better = "a linear model", baselines["rmse_of_a_linear_model"], "a smaller error"
+        found = linear < summary["rmse"]
+    else:
+        simple, linear, better = "logistic regression", baselines["accuracy_of_logistic_regression"], "a higher accuracy"
+        found = linear > summary["accuracy"]
+    return [f"On the held-out rows {simple} has {better}: compare the two before you use this one."] if found else []
+
+
 def chosen_settings(model: Any) -> dict[str, str]:
     """Return the settings that the search chose, in words."""
     numbers = model.setting_.numbers
@@ -148,6 +161,7 @@ def chosen_settings(model: Any) -> dict[str, str]:
 def describe_column(column: Any) -> str:
     """Return the kind of a column in words, for the report."""
     if column.kind == "category":
-        return f"{len(column.categories)} categories"
+        shown = ", ".join(column.categories[:SHOWN_CATEGORIES])
+        return f"{len(column.categories)} categories: {shown}{', …' if len(column.categories) > SHOWN_CATEGORIES else ''}"
     gaps = ", some missing" if column.missing else ""
     return f"{column.kind}{gaps}"

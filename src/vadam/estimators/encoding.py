@@ -40,6 +40,8 @@ NEAR_ONE = 20
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
+MOST_NOTES = 3
+"""Largest number of notes on the categories of one column."""
 FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
 DAY = 24 * 60 * 60
@@ -253,6 +255,10 @@ class TableEncoder:
                 else f"it is text with {len(values)} different values; turn it into numbers or categories"
             )
             return
+        self.notes += [
+            f"{name}: {', '.join(map(repr, alike))} are different categories; write them alike if they mean the same"
+            for alike in _differ_in_case(values.tolist())[:MOST_NOTES]
+        ]
         shares = tuple((counts / counts.sum()).tolist())
         self.columns.append(Column(name, "category", categories=tuple(map(str, values)), shares=shares))
 
@@ -381,6 +387,14 @@ def _shortened(text: str) -> str:
     """Return text on one line, cut if it is long."""
     line = " ".join(text.split())
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
+
+
+def _differ_in_case(categories: list[str]) -> list[list[str]]:
+    """Return the groups of categories that are the same but for upper and lower case."""
+    groups: dict[str, list[str]] = {}
+    for category in categories:
+        groups.setdefault(category.casefold(), []).append(category)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def _is_id(name: str, known: Any, first: bool) -> bool:
