@@ -16,6 +16,7 @@ from vadam.cli.app import app
 from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
+from vadam.estimators.encoding import Column
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
 from vadam.report.model import ClassificationEvaluation, RegressionEvaluation
@@ -268,7 +269,17 @@ def test_a_linear_model_that_is_better_is_named() -> None:
     assert "logistic" in evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 1.0})[0]
     assert evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 0.75}) == []
     lead = classes.lead({"accuracy_of_the_commonest_class": 0.5, "accuracy_of_logistic_regression": 1.0})
-    assert lead.endswith("75 % are predicted right, against 50 % by the commonest class and 100 % by logistic regression.")
+    assert lead.endswith(
+        "75 % are predicted right, against 50 % by the commonest class and 100 % by logistic regression."
+    )
+
+
+def test_the_page_names_the_first_categories_of_a_column() -> None:
+    few = Column("city", "category", categories=("Lagos", "Paris"))
+    assert evaluation.describe_column(few) == "2 categories: Lagos, Paris"
+    many = Column("code", "category", categories=("a word " * 10, *"bcdefghij"))
+    assert evaluation.describe_column(many) == "10 categories: a word a word a word a word a…, b, c, d, e, f, g, h, …"
+    assert evaluation.describe_column(Column("sold", "date", missing=True)) == "date, some missing"
 
 
 def test_the_help_lists_the_optimizers() -> None:

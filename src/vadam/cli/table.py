@@ -86,9 +86,9 @@ def predict(
         Path,
         typer.Argument(help="A .csv, .tsv, .xlsx or .parquet file with the columns that the model was fitted with."),
     ],
-    out: Annotated[Path, typer.Option(help="File to write the predictions to: .csv (commas, decimal points, UTF-8), .tsv or .parquet.")] = Path(
-        "predictions.csv"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="File to write to: .csv (commas, decimal points), .tsv or .parquet.")
+    ] = Path("predictions.csv"),
     level: Annotated[float, typer.Option(help="Coverage probability of the intervals.")] = 0.9,
     as_json: Json = False,
 ) -> None:

@@ -264,6 +264,9 @@ class TableEncoder:
 
     def _learn_date(self, name: str, series: Any) -> None:
         day_first = _day_first(series)
+        if text := _ambiguous_date(series):
+            order = "the day" if day_first else "the month"
+            self.notes.append(f"{name}: dates such as {text!r} are read with {order} first")
         seconds = _seconds(series, day_first)
         column = _number(name, seconds / DAY)
         time = seconds[np.isfinite(seconds)] % DAY
@@ -425,6 +428,15 @@ def _day_first(series: Any) -> bool:
     firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in _texts(series) if text is not None]
     found = [match for match in firsts if match]
     return any(match[2] == "." or int(match[1]) > 12 for match in found)
+
+
+def _ambiguous_date(series: Any) -> str | None:
+    """Return the first text whose day and month could be exchanged, such as 03/04/2020; None if there is none."""
+    for text in _texts(series):
+        found = re.match(r"\s*(\d{1,2})[-/](\d{1,2})[-/]\d{4}", text or "")
+        if found and int(found[1]) != int(found[2]) and max(int(found[1]), int(found[2])) <= 12:
+            return text
+    return None
 
 
 def _seconds(values: Any, day_first: bool) -> np.ndarray:
