@@ -20,6 +20,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 exclude_patterns = ["_build", "skeleton"]
 myst_enable_extensions = ["attrs_block", "colon_fence", "deflist"]
 myst_heading_anchors = 3
+smartquotes_action = "qe"  # quotes and ellipses; two dashes are an option of a command
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"

@@ -11,13 +11,15 @@ import typer
 from typer.testing import CliRunner, Result
 
 import vadam
-from vadam.cli import dataframe, fitting, plugins, predicting, preparation
+from vadam.cli import dataframe, evaluation, fitting, plugins, predicting, preparation
 from vadam.cli.app import app
 from vadam.cli.errors import CommandError
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
+from vadam.estimators.encoding import Column
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
+from vadam.report.model import ClassificationEvaluation, RegressionEvaluation
 
 
 def call(*arguments: object) -> Result:
@@ -150,7 +152,7 @@ def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     model, predictions = tmp_path / "m.safetensors", tmp_path / "p.parquet"
     fitted = answer("fit", houses / "dear.parquet", "--target", "dear", "--out", model, "--budget", 0)
     assert fitted["task"] == "classification"
-    assert fitted["accuracy"] > fitted["majority_share"]
+    assert fitted["accuracy"] > fitted["accuracy_of_the_commonest_class"]
     answer("predict", model, houses / "dear.parquet", "--out", predictions)
     table = pd.read_parquet(predictions)
     assert list(table.columns) == ["dear", "predicted", "p_no", "p_yes", "mutual_information"]
@@ -193,7 +195,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     assert fitted["columns"] == ["area", "city", "sold", "rooms"]
     assert set(fitted["left_out"]) == {"house_id", "comment", "country"}
     assert "looks like an id" in fitted["left_out"]["house_id"]
-    assert any("4 rows without 'price' are left out" in note for note in fitted["notes"])
+    assert any("Left out: 4 rows without 'price'." in note for note in fitted["notes"])
     assert any("'unknown' cannot be read as numbers" in note for note in fitted["notes"])
     assert fitted["rmse"] < fitted["rmse_of_the_mean"]
     page = Path(fitted["report"]).read_text()
@@ -208,7 +210,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     ):
         assert part in page
     predicted = answer("predict", model, messy / "new.csv", "--out", out)
-    assert any("'Oslo' was never seen in training (1 rows)" in note for note in predicted["notes"])
+    assert any("'Oslo' was never seen in training (1 row)" in note for note in predicted["notes"])
     table = pd.read_csv(out)
     assert table["house_id"].tolist() == list(range(1000, 1012))
     assert all(len(str(value).partition(".")[2]) <= 2 for value in table["mean"])
@@ -230,7 +232,7 @@ def test_from_a_messy_table_to_a_page_and_predictions(messy: Path, tmp_path: Pat
     for part in (
         "area lies far outside",
         "sold lies far outside of training's 20",
-        "in 1 rows",
+        "in 1 row:",
         "sold: 'soon' cannot be read as dates",
     ):
         assert part in notes
@@ -252,6 +254,32 @@ def test_a_model_that_has_learned_nothing_says_so(classes: bool, tmp_path: Path)
     ]
     notes = answer("fit", tmp_path / "t.csv", "--target", "y", "--budget", 2, *options)["notes"]
     assert any("these columns say little about 'y'" in note for note in notes)
+
+
+def test_a_linear_model_that_is_better_is_named() -> None:
+    actual = np.arange(4.0)
+    numbers = RegressionEvaluation("y", 9, actual, actual + 1, actual, np.array([0.05, 0.95]), np.zeros((4, 2)), -1.0)
+    better = "On the held-out rows a linear model has a smaller error: compare the two before you use this one."
+    assert evaluation.linear_model_is_better(numbers, {"rmse_of_a_linear_model": 0.9}) == [better]
+    assert evaluation.linear_model_is_better(numbers, {"rmse_of_a_linear_model": 1.1}) == []
+    lead = numbers.lead({"rmse_of_the_mean": 1.25, "rmse_of_a_linear_model": 0.9})
+    assert "the usual error (RMSE) is 1, against 1.25 by the mean and 0.9 by a linear model." in lead
+    right = np.array([0, 0, 1, 1])
+    classes = ClassificationEvaluation("y", 9, right, np.array([[0.7, 0.3]] * 3 + [[0.4, 0.6]]), ["0", "1"], right)
+    assert "logistic" in evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 1.0})[0]
+    assert evaluation.linear_model_is_better(classes, {"accuracy_of_logistic_regression": 0.75}) == []
+    lead = classes.lead({"accuracy_of_the_commonest_class": 0.5, "accuracy_of_logistic_regression": 1.0})
+    assert lead.endswith(
+        "75 % are predicted right, against 50 % by the commonest class and 100 % by logistic regression."
+    )
+
+
+def test_the_page_names_the_first_categories_of_a_column() -> None:
+    few = Column("city", "category", categories=("Lagos", "Paris"))
+    assert evaluation.describe_column(few) == "2 categories: Lagos, Paris"
+    many = Column("code", "category", categories=("a word " * 10, *"bcdefghij"))
+    assert evaluation.describe_column(many) == "10 categories: a word a word a word a word a…, b, c, d, e, f, g, h, …"
+    assert evaluation.describe_column(Column("sold", "date", missing=True)) == "date, some missing"
 
 
 def test_the_help_lists_the_optimizers() -> None:
@@ -316,6 +344,32 @@ def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None
     assert table.attrs["notes"] == ["y: 'k.A.' cannot be read as numbers and count as missing"]
     assert table["y"].tolist()[:30] == [2.5] * 30
     assert np.isnan(table["y"][30])
+
+
+def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_bytes("Größe;Preis €\n1,5;12 €\n–;13 €\n".encode("cp1252"))
+    table = dataframe.read(path)
+    assert table.columns.tolist() == ["Größe", "Preis €"]
+    assert table["Preis €"].tolist() == ["12 €", "13 €"]
+    assert table["Größe"].isna().tolist() == [False, True]
+    path.write_bytes(b"name;y\n\x81\xe9;1\n")  # 0x81 means nothing on Windows
+    assert dataframe.read(path)["name"].tolist() == ["\x81é"]
+
+
+@pytest.mark.parametrize("separator", [",", ";"])
+def test_names_that_are_repeated_between_the_rows_are_left_out(separator: str, tmp_path: Path) -> None:
+    rows = [[k + 0.5, k, k, None if k == 1 else f"{k + 1}.2.2020"] for k in range(20)]
+    decimal = "." if separator == "," else ","
+    text = pd.DataFrame(rows, columns=["x", "x", "NA", "day"]).to_csv(index=False, sep=separator, decimal=decimal)
+    names, first, *others = text.splitlines()
+    (path := tmp_path / "t.csv").write_text("\n".join(["Sales", "", names, first, names, *others, names]) + "\n")
+    table = dataframe.read(path)
+    assert "Left out: 2 rows with the names of the columns again." in table.attrs["notes"]
+    assert table.index.tolist() == [2, *range(4, 23)]  # two less than the lines
+    assert [dtype.kind for dtype in table.dtypes][:3] == ["f", "i", "i"]
+    np.testing.assert_array_equal(table["x"], np.arange(20) + 0.5)
+    np.testing.assert_array_equal(table["x.1"], np.arange(20))
+    assert np.flatnonzero(table["day"].isna()).tolist() == [1]
 
 
 def test_a_workbook_with_several_sheets_says_which_is_read(tmp_path: Path) -> None:

@@ -99,10 +99,12 @@ def test_doubt_by_hand() -> None:
 
 def test_the_verdict_names_who_is_ahead(smoke: tuple[Results, Path, str]) -> None:
     doubt = smoke[0].digits["AdamW"]
-    worse = replace(doubt, accuracy=doubt.accuracy - 0.1, nll=doubt.nll - 1)
+    worse = replace(
+        doubt, accuracy=doubt.accuracy - 0.1, nll=doubt.nll - 1, ece=doubt.ece - 0.1, answered=doubt.answered - 0.1
+    )
     results = Results(SMOKE, digits={"AdamW": doubt, "Vadam": worse})
     said = demo_text.digits_verdict(results)
-    assert "AdamW is ahead in accuracy; Vadam is ahead in NLL." in said
+    assert "AdamW is ahead in accuracy and answered at 1 % error; Vadam is ahead in NLL and calibration error." in said
 
 
 def test_no_digit_is_in_both_parts() -> None:

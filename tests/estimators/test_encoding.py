@@ -43,7 +43,10 @@ def test_every_kind_of_column():
         "day": "date",
     }
     assert set(encoder.left_out) == {"id", "comment", "constant", "empty"}
-    assert encoder.notes == ["price: 'n/k' cannot be read as numbers and count as missing"]
+    assert encoder.notes == [
+        "when: dates such as '02/01/2020 10:00' are read with the day first",
+        "price: 'n/k' cannot be read as numbers and count as missing",
+    ]
     encoded = encoder.encode(frame())
     assert encoded.values.shape == (N, len(encoder.outputs))
     assert np.isfinite(encoded.values).all()
@@ -177,3 +180,26 @@ def test_a_missing_column_is_named():
     encoder = TableEncoder().fit(frame())
     with pytest.raises(ValueError, match="no column 'city', which the model was fitted with"):
         encoder.encode(frame().drop(columns="city"))
+
+
+def test_categories_that_differ_only_in_case_are_named() -> None:
+    table = pd.DataFrame({"answer": ["yes", "Yes ", "YES", "no"] * 10, "city": ["Lagos", "Paris"] * 20})
+    encoder = TableEncoder().fit(table)
+    assert encoder.notes == [
+        "answer: 'YES', 'Yes', 'yes' are different categories; write them alike if they mean the same"
+    ]
+    many = pd.DataFrame({"code": [text for letter in "abcdef" for text in (letter, letter.upper())] * 10})
+    assert len(TableEncoder().fit(many).notes) == 3
+
+
+@pytest.mark.parametrize(
+    ("texts", "notes"),
+    [
+        (["13/04/2020", "03/04/2020", "2020-01-01"], ["sold: dates such as '03/04/2020' are read with the day first"]),
+        (["12/31/2020", "03/03/2020", "4-3-2020"], ["sold: dates such as '4-3-2020' are read with the month first"]),
+        (["31.12.2020", "03.04.2020", "2020-05-06"], []),
+        (["12/31/2020", "11/30/2020", None], []),
+    ],
+)
+def test_the_order_of_day_and_month_is_said_where_it_matters(texts: list[str | None], notes: list[str]) -> None:
+    assert TableEncoder().fit(pd.DataFrame({"sold": texts * 10, "x": range(30)})).notes == notes

@@ -5,6 +5,8 @@ import csv
 import io
 import re
 from collections.abc import Callable
+from functools import reduce
+from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,7 +73,7 @@ def _read_text(path: Path) -> "pd.DataFrame":
     except UnicodeDecodeError as error:
         if b"\x00" in content[:1000]:
             raise ValueError("it is not text") from error
-        encoding = "latin-1" if len(content) - error.start > 4 else "utf-8-sig"
+        encoding = _western_encoding(content) if len(content) - error.start > 4 else "utf-8-sig"
     head = content[:100_000].decode(encoding, errors="replace")
     lines = _first_lines(head)
     separator = _separator(lines, path.suffix.lower())
@@ -85,9 +87,18 @@ def _read_text(path: Path) -> "pd.DataFrame":
         "skiprows": title_lines,
     }
     table = pd.read_csv(io.BytesIO(content), **options)
+    notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
+    index = table.index
+    if len(repeated := _repeated_headers(table, names)):
+        notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
+        # The names made text of every column: read the other rows anew.
+        cells = pd.read_csv(io.BytesIO(content), **options | {"dtype": str, "na_values": []}).drop(index=repeated)
+        content, index = cells.to_csv(index=False, header=names, sep=separator).encode(encoding), cells.index
+        options["skiprows"] = 0
+        table = pd.read_csv(io.BytesIO(content), **options)
     if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
         table = pd.read_csv(io.BytesIO(content), **options, decimal=",")
-    notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
+    table.index = index
     for name in table:
         if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=separator != ","):
             numbers = european_numbers(table[name])
@@ -101,6 +112,26 @@ def _read_text(path: Path) -> "pd.DataFrame":
     ]
     table.attrs["notes"] = notes
     return table
+
+
+def _western_encoding(content: bytes) -> str:
+    """Return Windows' encoding, which has € and dashes, or latin-1 for bytes that mean nothing in it."""
+    try:
+        content.decode("cp1252")
+    except UnicodeDecodeError:
+        return "latin-1"
+    return "cp1252"
+
+
+def _repeated_headers(table: "pd.DataFrame", names: list[str]) -> "pd.Index":
+    """Return the labels of rows that hold the names of the columns again, as files that were joined have them."""
+    if len(names) != table.shape[1] or len(names) < 2:
+        return table.index[:0]
+    same = [
+        table.iloc[:, k].isna() if name in MISSING else table.iloc[:, k].astype(str).str.strip() == name
+        for k, name in enumerate(names)
+    ]
+    return table.index[reduce(and_, same)]
 
 
 def _first_lines(text: str) -> list[str]:
@@ -172,6 +203,11 @@ def unread(name: str, column: "pd.Series", numbers: "pd.Series") -> list[str]:
     """Return a note on the texts of a column that are not numbers."""
     odd = sorted({str(text) for text in column[column.notna() & numbers.isna()]})
     return [f"{name}: {first_three(odd)} cannot be read as numbers and count as missing"] if odd else []
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number and its noun, as "1 row" and "7 rows"."""
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def first_three(texts: list[str]) -> str:

@@ -1,5 +1,6 @@
 """Judge a fitted model on rows that were held out: scores, importance of columns, uncertain rows, baselines."""
 
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
 
 IMPORTANCE_ROWS, IMPORTANCE_COLUMNS, IMPORTANCE_SAMPLES = 300, 30, 20
 UNCERTAIN_ROWS = 8
+SHOWN_CATEGORIES, SHOWN_CHARACTERS = 8, 30
 LEAST_R2 = 0.01
 
 
@@ -130,6 +132,18 @@ def no_better_than_guessing(evaluation: Evaluation) -> list[str]:
     return [found] if hopeless else []
 
 
+def linear_model_is_better(evaluation: Evaluation, baselines: dict[str, float]) -> list[str]:
+    """Return a note if a linear model made smaller or fewer errors on the held-out rows."""
+    summary = evaluation.summary()
+    if summary["task"] == "regression":
+        simple, better = "a linear model", "a smaller error"
+        found = baselines["rmse_of_a_linear_model"] < summary["rmse"]
+    else:
+        simple, better = "logistic regression", "a higher accuracy"
+        found = baselines["accuracy_of_logistic_regression"] > summary["accuracy"]
+    return [f"On the held-out rows {simple} has {better}: compare the two before you use this one."] if found else []
+
+
 def chosen_settings(model: Any) -> dict[str, str]:
     """Return the settings that the search chose, in words."""
     numbers = model.setting_.numbers
@@ -148,6 +162,8 @@ def chosen_settings(model: Any) -> dict[str, str]:
 def describe_column(column: Any) -> str:
     """Return the kind of a column in words, for the report."""
     if column.kind == "category":
-        return f"{len(column.categories)} categories"
+        shown = [shorten(category, SHOWN_CHARACTERS, placeholder="…") for category in column.categories]
+        rest = ", …" if len(shown) > SHOWN_CATEGORIES else ""
+        return f"{len(shown)} categories: {', '.join(shown[:SHOWN_CATEGORIES])}{rest}"
     gaps = ", some missing" if column.missing else ""
     return f"{column.kind}{gaps}"

@@ -17,6 +17,7 @@ from vadam.cli.evaluation import (
     describe_column,
     evaluate,
     least_certain_rows,
+    linear_model_is_better,
     no_better_than_guessing,
 )
 from vadam.cli.preparation import prepare
@@ -59,11 +60,17 @@ def fit(
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
     encoder = final.encoder_
+    baselines = baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test])
     facts = ModelFacts(
-        notes=[*prepared.notes, *encoder.notes, *no_better_than_guessing(evaluation)],
+        notes=[
+            *prepared.notes,
+            *encoder.notes,
+            *no_better_than_guessing(evaluation),
+            *linear_model_is_better(evaluation, baselines),
+        ],
         columns={column.name: describe_column(column) for column in encoder.columns},
         left_out=dict(encoder.left_out),
-        baselines=baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test]),
+        baselines=baselines,
         settings=chosen_settings(judged),
         tuned=judged.search_ is not None,
         importance=importance,

@@ -77,7 +77,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             notes += dataframe.unread(column.name, values, numbers)
             if missing and not column.missing:
                 notes.append(
-                    f"{column.name} is missing in {missing} rows, and never was in training: their intervals are wider."
+                    f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."
                 )
             table = table.assign(**{column.name: numbers})
     if problems:
@@ -85,12 +85,12 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     for name, values in model.encoder_.unseen_values(table).items():
         rows = int(table[name].astype(str).str.strip().isin(values).sum())
         notes.append(
-            f"{name}: {dataframe.first_three(values)} was never seen in training ({rows} rows): their intervals are wider."
+            f"{name}: {dataframe.first_three(values)} was never seen in training ({dataframe.counted(rows, 'row')}): wider intervals there."
         )
     for name, (rows, low, high) in model.encoder_.outside(table).items():
         notes.append(
-            f"{name} lies far outside of training's {low} to {high} in {rows} rows: "
-            "the model has no experience there, and their intervals may be too narrow."
+            f"{name} lies far outside of training's {low} to {high} in {dataframe.counted(rows, 'row')}: "
+            "the model has no experience there, and intervals may be too narrow."
         )
     for name, texts in model.encoder_.unreadable_dates(table).items():
         notes.append(f"{name}: {dataframe.first_three(texts)} cannot be read as dates and count as missing")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vadam.cli.dataframe import counted
 from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -50,12 +51,12 @@ def prepare(
     y = table[target]
     missing = int(y.isna().sum())
     if missing:
-        notes.append(f"{missing} rows without {target!r} are left out.")
+        notes.append(f"Left out: {counted(missing, 'row')} without {target!r}.")
         table = table[y.notna()]
         y = table[target]
     y, kind, unread = _target(y, task)
     if unread:
-        notes.append(f"{unread} rows whose {target!r} is not a number are left out.")
+        notes.append(f"Left out: {counted(unread, 'row')} whose {target!r} is not a number.")
         keep = y.notna()
         table, y = table[keep], y[keep]
     if len(table) < MIN_ROWS:

@@ -43,6 +43,8 @@ def fit(
 
     Missing numbers are filled in, dates and categories become numbers, ids and free text are left out: see the report.
 
+    For example: vadam fit houses.csv --target price
+
     Then run: vadam predict model.safetensors new.csv
     """
     with exit_on_error(as_json, kept=NOTHING_WRITTEN):
@@ -84,9 +86,9 @@ def predict(
         Path,
         typer.Argument(help="A .csv, .tsv, .xlsx or .parquet file with the columns that the model was fitted with."),
     ],
-    out: Annotated[Path, typer.Option(help="File to write the predictions to, .csv, .tsv or .parquet.")] = Path(
-        "predictions.csv"
-    ),
+    out: Annotated[
+        Path, typer.Option(help="File to write to: .csv (commas, decimal points), .tsv or .parquet.")
+    ] = Path("predictions.csv"),
     level: Annotated[float, typer.Option(help="Coverage probability of the intervals.")] = 0.9,
     as_json: Json = False,
 ) -> None:

@@ -126,7 +126,7 @@ def _scores(results: Results, problem: str, caption: str) -> str:
             f"{score.rmse:.2f}",
             f"{score.log_likelihood:.2f}".replace("-", "−"),
             f"{score.coverage:.0%}",
-            " · ".join(f"{half:.2f}" for half in score.rmse_halves) if score.rmse_halves else "–",
+            "\u00a0·\u00a0".join(f"{half:.2f}" for half in score.rmse_halves) if score.rmse_halves else "–",
             f"{score.seconds:.1f}",
         )
         for method, score in results.scores.get(problem, {}).items()

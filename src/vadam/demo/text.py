@@ -5,7 +5,7 @@ from vadam.demo.methods import INIT_PRECISION_FACTOR, METHODS
 from vadam.demo.regression import BATCH_SIZE, DRAWS, FINAL_RATE
 from vadam.demo.trainings import RAW, Results, Size
 from vadam.demo.wave import Band
-from vadam.report.html import Table
+from vadam.report.html import Table, listed
 
 WIDER = 1.5  # a band counts as wider if the ratio of standard deviations is at least this
 
@@ -180,7 +180,7 @@ def digits_verdict(results: Results) -> str:
         first, second = (round(read(results.digits[method]), places) for method in digits.METHODS)
         if first != second:
             wins[digits.METHODS[(first > second) is not higher]].append(title.removesuffix(", %"))
-    said = "; ".join(f"{method} is ahead in {', '.join(titles)}" for method, titles in wins.items() if titles)
+    said = "; ".join(f"{method} is ahead in {listed(titles)}" for method, titles in wins.items() if titles)
     return f"<p>On this split {said}. One seed: small differences are chance.</p>"
 
 

@@ -40,6 +40,8 @@ NEAR_ONE = 20
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
+MOST_NOTES = 3
+"""Largest number of notes on the categories of one column."""
 FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
 DAY = 24 * 60 * 60
@@ -253,11 +255,18 @@ class TableEncoder:
                 else f"it is text with {len(values)} different values; turn it into numbers or categories"
             )
             return
+        self.notes += [
+            f"{name}: {', '.join(map(repr, alike))} are different categories; write them alike if they mean the same"
+            for alike in _differ_in_case(values.tolist())[:MOST_NOTES]
+        ]
         shares = tuple((counts / counts.sum()).tolist())
         self.columns.append(Column(name, "category", categories=tuple(map(str, values)), shares=shares))
 
     def _learn_date(self, name: str, series: Any) -> None:
         day_first = _day_first(series)
+        if text := _ambiguous_date(series):
+            order = "the day" if day_first else "the month"
+            self.notes.append(f"{name}: dates such as {text!r} are read with {order} first")
         seconds = _seconds(series, day_first)
         column = _number(name, seconds / DAY)
         time = seconds[np.isfinite(seconds)] % DAY
@@ -383,6 +392,14 @@ def _shortened(text: str) -> str:
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
 
 
+def _differ_in_case(categories: list[str]) -> list[list[str]]:
+    """Return the groups of categories that are the same but for upper and lower case."""
+    groups: dict[str, list[str]] = {}
+    for category in categories:
+        groups.setdefault(category.casefold(), []).append(category)
+    return [group for group in groups.values() if len(group) > 1]
+
+
 def _is_id(name: str, known: Any, first: bool) -> bool:
     """Return True for different whole numbers under the name of an id, or that count the rows in the first column."""
     import pandas as pd
@@ -411,6 +428,15 @@ def _day_first(series: Any) -> bool:
     firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in _texts(series) if text is not None]
     found = [match for match in firsts if match]
     return any(match[2] == "." or int(match[1]) > 12 for match in found)
+
+
+def _ambiguous_date(series: Any) -> str | None:
+    """Return the first text whose day and month could be exchanged, such as 03/04/2020; None if there is none."""
+    for text in _texts(series):
+        found = re.match(r"\s*(\d{1,2})[-/](\d{1,2})[-/]\d{4}", text or "")
+        if found and int(found[1]) != int(found[2]) and max(int(found[1]), int(found[2])) <= 12:
+            return text
+    return None
 
 
 def _seconds(values: Any, day_first: bool) -> np.ndarray:

@@ -106,7 +106,7 @@ def advice(shares: Shares | None) -> list[str]:
     if shares.start > shares.prior:
         return [
             f"{shares.start:.0%} of the precision is the start (init_precision), which has not faded: train longer, or lower the "
-            f"decay rate of the curvature (betas[1] or beta)."
+            f"decay rate of the curvature (betas[1] or beta; 0.99 suits 500 to 5,000 steps)."
         ]
     return [
         f"{shares.prior:.1%} of the precision is the prior's: the data have hardly changed it. Give batch_size to Vadam or "

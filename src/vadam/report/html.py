@@ -47,6 +47,12 @@ def four_digits(value: float) -> str:
     return f"{float(f'{value:.4g}'):.8f}".rstrip("0").rstrip(".")
 
 
+def listed(items: Sequence[str]) -> str:
+    """Return items as a sentence has them: "a, b and c"."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 def table(content: Table) -> str:
     """Return an HTML table; cells carry their column's name, so that a narrow screen can show it."""
     if not content.rows:

@@ -86,13 +86,10 @@ class RegressionEvaluation:
         """Return the result in words."""
         shown = html.four_digits
         error = shown(self.summary()["rmse"])
-        others = [
-            f"{shown(value)} ({name.removeprefix('rmse_of_').replace('_', ' ')})" for name, value in baselines.items()
-        ]
-        against = f" Compare: {', '.join(others)}." if others else ""
+        against = _comparison({name.removeprefix("rmse_of_"): shown(value) for name, value in baselines.items()})
         return (
-            f"On {len(self.actual)} rows that the model had not seen, the usual error (RMSE) is {error}.{against} "
-            f"Of the 90 % intervals, {self.coverage:.0%} hold the true value."
+            f"On {len(self.actual)} rows that the model had not seen, the usual error (RMSE) is {error}{against}. "
+            f"Of the 90 % intervals, {100 * self.coverage:.0f} % hold the true value."
         )
 
     def figures(self) -> "list[tuple[Figure, str]]":
@@ -139,17 +136,16 @@ class ClassificationEvaluation:
             "held_out_rows": len(self.numbers),
             "accuracy": float(np.mean(self.probabilities.argmax(1) == self.numbers)),
             "log_likelihood": float(np.mean(np.log(chosen))),
-            "majority_share": float(np.bincount(self.numbers).max() / len(self.numbers)),
         }
 
     def lead(self, baselines: dict[str, float]) -> str:
         """Return the result in words."""
-        others = [
-            f"{value:.0%} ({name.removeprefix('accuracy_of_').replace('_', ' ')})" for name, value in baselines.items()
-        ]
-        against = f" Compare: {', '.join(others)}." if others else ""
-        accuracy = self.summary()["accuracy"]
-        return f"Of {len(self.numbers)} rows that the model had not seen, {accuracy:.0%} are predicted right.{against}"
+        shares = {name.removeprefix("accuracy_of_"): f"{100 * value:.0f} %" for name, value in baselines.items()}
+        accuracy = 100 * self.summary()["accuracy"]
+        return (
+            f"Of {len(self.numbers)} rows that the model had not seen, {accuracy:.0f} % are predicted right"
+            f"{_comparison(shares)}."
+        )
 
     def figures(self) -> "list[tuple[Figure, str]]":
         right_class = self.probabilities.argmax(1) == self.numbers
@@ -185,6 +181,12 @@ class ClassificationEvaluation:
         ]
 
 
+def _comparison(baselines: dict[str, str]) -> str:
+    """Return the results of simpler answers, as the end of a sentence about the model's."""
+    others = [f"{value} by {name.replace('_', ' ')}" for name, value in baselines.items()]
+    return f", against {html.listed(others)}" if others else ""
+
+
 def build(evaluation: Evaluation, path: Path, facts: ModelFacts | None = None, command: str = "") -> Path:
     """Write the page, a single HTML file, and return its path."""
     figures = "".join(_figure(figure, k, caption) for k, (figure, caption) in enumerate(evaluation.figures()))
@@ -218,10 +220,13 @@ def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
     """Yield the parts of the page below the figure."""
     if facts.notes:
         items = "".join(f"<li>{html.text(note)}</li>" for note in facts.notes)
-        yield f"<section><h2>What was done to the table</h2><ul>{items}</ul></section>"
+        yield f"<section><h2>Notes</h2><ul>{items}</ul></section>"
     if facts.importance:
         rows = [(name, f"{value:.3g}") for name, value in facts.importance.items()]
-        caption = "Which columns matter: the fall of the log-likelihood of a held-out row when the column is shuffled."
+        caption = (
+            "Which columns matter: the fall of the log-likelihood of a held-out row when the column is shuffled. "
+            "Near 0 or below, the column helps little."
+        )
         yield f"<section>{html.table(Table(caption, ('column', 'nats'), rows))}</section>"
     if facts.uncertain:
         names = tuple(facts.uncertain[0])
@@ -236,7 +241,8 @@ def _sections(facts: ModelFacts, command: str) -> Iterator[str]:
     )
     yield f"<section>{html.table(Table(caption, ('', ''), rows))}</section>"
     if command:
-        yield f"<section><h2>Predict</h2><p><code>{html.text(command)}</code></p></section>"
+        advice = "Or name another table with these columns; it needs no target."
+        yield f"<section><h2>Predict</h2><p><code>{html.text(command)}</code></p><p>{advice}</p></section>"
 
 
 def _shown(value: Any) -> str:
