@@ -31,7 +31,8 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
-    table = dataframe.read(path)
+    categories = {column.name: column.categories for column in model.encoder_.columns if column.kind == "category"}
+    table = dataframe.read(path, categories)
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
@@ -62,6 +63,8 @@ def load(path: Path) -> Any:
 
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
+    from vadam.estimators.encoding import _texts
+
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
     for column in columns:
@@ -83,7 +86,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
-        rows = int(table[name].astype(str).str.strip().isin(values).sum())
+        rows = sum(text in values for text in _texts(table[name]))
         notes.append(
             f"{name}: {dataframe.first_three(values)} was never seen in training ({rows} rows): their intervals are wider."
         )
