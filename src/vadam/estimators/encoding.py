@@ -419,17 +419,17 @@ def _seconds(values: Any, day_first: bool) -> np.ndarray:
 
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
-    if not pd.api.types.is_datetime64_any_dtype(values):
+    if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
         values = values.astype("object")
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
         # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
         of_day = dotted | (~year_first & day_first)
-        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[ns, UTC]")
+        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[us, UTC]")  # nanoseconds end in 2262
         for rows, first in ((of_day, True), (~of_day, False)):
             found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)
-            moments[rows] = found.astype("datetime64[ns, UTC]")
+            moments[rows] = found.astype("datetime64[us, UTC]")
         values = moments
     moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
-    seconds = (moment - pd.Timestamp(0)).dt.total_seconds()
+    seconds = (moment - pd.Timestamp(0).as_unit("us")).dt.total_seconds()
     return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
