@@ -154,7 +154,7 @@ DAYS = ["9999-12-31", "2020-01-01", "0001-01-01", None]
 
 def as_arrow(kind: str) -> pd.Series:
     pyarrow = pytest.importorskip("pyarrow")
-    moments = pd.Series(pd.to_datetime(DAYS[1:2] + ["2021-03-04", "1999-05-06", None]))
+    moments = pd.Series(pd.to_datetime([*DAYS[1:2], "2021-03-04", "1999-05-06", None]))
     if kind == "date32":
         return pd.Series(moments.dt.date).astype(pd.ArrowDtype(pyarrow.date32()))
     return moments.astype(pd.ArrowDtype(pyarrow.timestamp("us", tz="UTC" if kind == "with zone" else None)))
