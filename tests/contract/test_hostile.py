@@ -6,6 +6,7 @@ import pickle
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -243,3 +244,34 @@ def test_gradients_of_an_evaluation_are_no_concern_once_cleared() -> None:
     model(x).sum().backward()
     opt.step()
     assert not any(p._post_accumulate_grad_hooks for p in model.parameters())  # type: ignore[attr-defined]
+
+
+@BACKENDS
+def test_numbers_of_numpy_leave_a_checkpoint_that_torch_loads(backend: str) -> None:
+    """As a sweep or a schedule computes them: ``torch.load`` takes no numbers of numpy by default."""
+    model = nn.Linear(3, 1)
+    betas = (np.float64(0.9), np.float64(0.99))
+    opt = vadam.Vadam(
+        model.parameters(), lr=np.logspace(-3, -1, 3)[1], betas=betas, num_data=np.float64(10), backend=backend
+    )
+    opt.attach(model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        opt.step()
+        opt.param_groups[0]["lr"] *= np.float64(0.5)
+    torch.save(opt.state_dict(), file := io.BytesIO())
+    file.seek(0)
+    again = vadam.Vadam(nn.Linear(3, 1).parameters(), num_data=10, backend=backend)
+    again.load_state_dict(torch.load(file, weights_only=True))
+    assert again.param_groups[0]["lr"] == 0.0025
+    assert again.param_groups[0]["betas"] == (0.9, 0.99)
+
+
+def test_a_checkpoint_of_torch_is_refused_as_one() -> None:
+    model = nn.Linear(3, 1)
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(
+        ValueError, match=r"or of another optimizer than Vadam: its parameter group has no 'batch_size'"
+    ):
+        vadam.Vadam(model.parameters(), num_data=10).load_state_dict(adam.state_dict())
