@@ -326,6 +326,18 @@ def test_a_category_is_known_whatever_other_rows_hold(codes: tuple[str, str, str
     assert predicted[0] == predicted[1]
 
 
+def test_truth_values_beside_another_word_are_predicted(tmp_path: Path) -> None:
+    flag, random = np.arange(60) % 2 == 0, np.random.default_rng(0)
+    pd.DataFrame({"flag": flag, "y": 50 * flag + random.normal(size=60)}).to_csv(
+        path := tmp_path / "t.csv", index=False
+    )
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("flag\nTrue\nFalse\nmaybe\n")
+    said = answer("predict", tmp_path / "m.safetensors", new, "--out", out := tmp_path / "p.csv")
+    assert said["notes"][0] == "flag: 'maybe' cannot be read as numbers and count as missing"
+    assert pd.read_csv(out)["mean"][:2].round(-1).tolist() == [50, 0]
+
+
 def test_a_number_that_was_never_a_category_is_counted(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     table = pd.DataFrame({"code": ["1.5", "2.5", "x"] * 20, "y": random.normal(size=60)})

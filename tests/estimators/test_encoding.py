@@ -183,6 +183,13 @@ def test_arrow_dates_are_dates(kind: str):
     )
 
 
+def test_truth_values_are_known_beside_other_words():
+    encoder = TableEncoder().fit(pd.DataFrame({"flag": [True, False] * 30}))
+    written = encoder.encode(pd.DataFrame({"flag": ["True", "FALSE", "maybe", None]}))
+    assert written.values[:2, 0].tolist() == [1.0, 0.0]
+    assert written.unseen.tolist() == [False, False, True, True]
+
+
 def test_a_month_that_cannot_be_one_puts_the_day_first():
     table = pd.DataFrame({"d": ["04/03/2021", "25/12/2021"] * 5, "x": range(10)})
     encoder = TableEncoder().fit(table)

@@ -13,6 +13,8 @@ from vadam.cli.preparation import list_problems
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vadam.estimators.encoding import Column
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -72,7 +74,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
             continue
         if column.kind == "number":
-            values, numbers = table[column.name], _numbers(table[column.name])
+            values, numbers = table[column.name], _numbers(column, table[column.name])
             missing = int(numbers.isna().sum())
             if values.notna().any() and missing == len(values):
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
@@ -100,13 +102,13 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     return table.reindex(columns=list(model.feature_names_in_)), notes
 
 
-def _numbers(values: "pd.Series") -> "pd.Series":
+def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":
     """Return a column that the model knows as numbers: in the notation, 1,234.5 or 1.234,5, that reads more of its texts."""
     import pandas as pd
 
-    from vadam.estimators.encoding import _floats
+    from vadam.estimators.encoding import _numbers_of
 
-    plain = pd.Series(_floats(values), index=values.index)
+    plain = pd.Series(_numbers_of(column, values), index=values.index)
     if pd.api.types.is_numeric_dtype(values):
         return plain
     european = dataframe.european_numbers(values)

@@ -42,6 +42,7 @@ LARGEST = 1e100
 SHOWN_CHARACTERS = 40
 FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
 
@@ -304,7 +305,20 @@ _ENCODERS = {"number": _encode_number, "date": _encode_date, "category": _encode
 
 def _numbers_of(column: Column, values: Any) -> np.ndarray:
     """Return the values of a column of numbers, or the days of one of dates; NaN where there is none."""
-    return _seconds(values, column.day_first) / DAY if column.kind == "date" else _floats(values)
+    if column.kind == "date":
+        return _seconds(values, column.day_first) / DAY
+    if (column.quantiles[0], column.quantiles[-1]) == (0.0, 1.0) and not isinstance(values, np.ndarray):
+        values = _truth_values(values)
+    return _floats(values)
+
+
+def _truth_values(values: Any) -> Any:
+    """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    return values.astype("object").map(lambda x: TRUTH_WORDS.get(x.strip().lower(), x) if isinstance(x, str) else x)
 
 
 def _end(column: Column, value: float) -> str:
