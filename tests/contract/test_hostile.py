@@ -248,7 +248,7 @@ def test_gradients_of_an_evaluation_are_no_concern_once_cleared() -> None:
 
 @BACKENDS
 def test_numbers_of_numpy_leave_a_checkpoint_that_torch_loads(backend: str) -> None:
-    """As a sweep or a schedule computes them: ``torch.load`` takes no numbers of numpy by default."""
+    """Compute them as a sweep or a schedule does: ``torch.load`` takes no numbers of numpy by default."""
     model = nn.Linear(3, 1)
     betas = (np.float64(0.9), np.float64(0.99))
     opt = vadam.Vadam(
