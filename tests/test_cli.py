@@ -309,11 +309,77 @@ def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path
         ("a;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
         ("Prices\n\na;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
         ("a,y\n1,1.234\n2,12.5\n3,7\n", [1.234, 12.5, 7.0]),
+        ("a;b;y\n" + "1,234;0.25;0.126\n" * 3, [0.126] * 3),
+        ("a,y,\n" + "1,2.5,\n" * 3, [2.5] * 3),
+        ("a,y\n" + "1,2.5,\n" * 3, [2.5] * 3),
+        ("a,y\n1,2.5,\n", [2.5]),
     ],
 )
 def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float], tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_bytes(text.encode("utf-8-sig"))
     np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
+
+
+def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=40)
+    rows = "".join(f"{a:.2f};{a:.3f};{10_000 + 1000 * a:,.0f}\n" for a in x)
+    (path := tmp_path / "t.csv").write_text("b;a;y\n" + rows)
+    prepared = preparation.prepare(dataframe.read(path), "y", "auto", (), 0.2, path)
+    np.testing.assert_allclose(prepared.y.to_numpy(dtype=float), np.round(10_000 + 1000 * x), atol=0.51)
+    np.testing.assert_allclose(prepared.X["a"], x, atol=0.51e-3)
+
+
+@pytest.mark.parametrize("rows", ["0,1,5\n", "0,1,5\n0,2,5\n"])
+def test_rows_with_more_cells_than_the_header_are_refused(rows: str, tmp_path: Path) -> None:
+    """Pandas would take the first cells for names of the rows, and shift all others."""
+    (path := tmp_path / "t.csv").write_text("x,y\n" + rows)
+    with pytest.raises(CommandError, match="more cells than the line with the names"):
+        dataframe.read(path)
+
+
+@pytest.mark.parametrize("codes", [("007", "A12", "B3"), ("TRUE", "FALSE", "n.v."), ("1.0", "2.0", "x")])
+def test_a_category_is_known_whatever_other_rows_hold(codes: tuple[str, str, str], tmp_path: Path) -> None:
+    """A file with the first code alone reads as numbers or truth values."""
+    random = np.random.default_rng(0)
+    k = random.integers(0, 3, 60)
+    table = pd.DataFrame({"code": np.array(codes)[k], "y": 50 * k + random.normal(size=60)})
+    table.to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    predicted = []
+    for name, cells in (("alone", codes[:1]), ("all", codes)):
+        (new := tmp_path / f"{name}.csv").write_text("code\n" + "".join(f"{code}\n" for code in cells))
+        said = answer("predict", tmp_path / "m.safetensors", new, "--out", out := tmp_path / "p.csv")
+        assert said["notes"] == []
+        predicted.append(pd.read_csv(out)["mean"][0])
+    assert predicted[0] == predicted[1]
+
+
+def test_truth_values_beside_another_word_are_predicted(tmp_path: Path) -> None:
+    flag, random = np.arange(60) % 2 == 0, np.random.default_rng(0)
+    pd.DataFrame({"flag": flag, "y": 50 * flag + random.normal(size=60)}).to_csv(
+        path := tmp_path / "t.csv", index=False
+    )
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("flag\nTrue\nFalse\nmaybe\n")
+    said = answer("predict", tmp_path / "m.safetensors", new, "--out", out := tmp_path / "p.csv")
+    assert said["notes"][0] == "flag: 'maybe' cannot be read as numbers and count as missing"
+    assert pd.read_csv(out)["mean"][:2].round(-1).tolist() == [50, 0]
+
+
+def test_a_number_that_was_never_a_category_is_counted(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame({"code": ["1.5", "2.5", "x"] * 20, "y": random.normal(size=60)})
+    table.to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("code\n1.5\n3.0\n3.0\n")
+    said = answer("predict", tmp_path / "m.safetensors", new, "--out", tmp_path / "p.csv")
+    assert said["notes"] == ["code: '3' was never seen in training (2 rows): their intervals are wider."]
+
+
+def test_a_long_column_has_one_type(tmp_path: Path) -> None:
+    """Read in pieces, the codes of the first piece would be numbers."""
+    (path := tmp_path / "t.csv").write_text("code,y\n" + "007,1\n" * 600_000 + "A12,2\n")
+    assert dataframe.read(path)["code"].unique().tolist() == ["007", "A12"]
 
 
 def test_thousands_and_dates_with_dots_stay_text_where_they_are_not_numbers(tmp_path: Path) -> None:

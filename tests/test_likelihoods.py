@@ -132,3 +132,10 @@ def test_extreme_logits_of_a_stack_stay_finite():
     f = torch.tensor([[1e4], [-1e4]], dtype=torch.float64)
     y = torch.tensor([[0.0], [1.0]], dtype=torch.float64)
     assert log_prob("bernoulli", f, y, torch.ones(())).tolist() == [-1e4, -1e4]
+
+
+@pytest.mark.parametrize("label", [-100, -1, 3])
+def test_a_label_that_is_no_class_is_refused(label):
+    """Torch ignores -100, so a row with it would have log p = 0, and the mean loss of a padded batch would be too small."""
+    with pytest.raises(IndexError, match="out of bounds"):
+        Categorical().nll(torch.zeros(2, 3), torch.tensor([0, label]))

@@ -142,6 +142,36 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "with activation checkpointing, an evaluation between forward and backward pass gave a gradient at the mean",
+        "test_a_backward_pass_at_the_mean_is_refused_where_autograd_does_not_notice",
+    ),
+    (
+        "a hostile reader",
+        '`vadam predict` read the category "007" as 7, unknown to the model, where no text stood beside it',
+        "test_a_category_is_known_whatever_other_rows_hold",
+    ),
+    (
+        "a hostile reader",
+        "rows with one cell more than the header were shifted by a column",
+        "test_rows_with_more_cells_than_the_header_are_refused",
+    ),
+    (
+        "a hostile reader",
+        '"10,126" beside decimal points and semicolons was read as 10.126, and "0.126" as 126',
+        "test_thousands_beside_decimal_points_are_no_decimal_commas",
+    ),
+    (
+        "a hostile reader",
+        "a date of 9999-12-31 ended `vadam predict` in a traceback",
+        "test_days_that_nanoseconds_cannot_hold",
+    ),
+    (
+        "a hostile reader",
+        "a rate that numpy computed left a checkpoint that `torch.load` refuses",
+        "test_numbers_of_numpy_leave_a_checkpoint_that_torch_loads",
+    ),
+    (
+        "a hostile reader",
         "`vadam fit --seed -1`, and standard output on a full disk, ended in a traceback",
         "test_numbers_below_zero_and_a_full_disk_are_refused_in_words",
     ),

@@ -107,3 +107,6 @@ def test_wrong_use_is_explained():
         SpreadScaling(2.0)(Regression(torch.zeros(1, 3), Poisson()))
     with pytest.raises(ValueError, match=r"factor=0.0 is not valid"):
         SpreadScaling(0.0)
+    for classes in (torch.zeros(2, 0, 3), torch.full((2, 4, 3), torch.nan)):
+        with pytest.raises(ValueError, match="no scale gives the targets a finite likelihood"):
+            TemperatureScaling.fit(Classes(classes, Categorical()), torch.zeros(classes.shape[1], dtype=torch.long))

@@ -6,10 +6,12 @@ import pickle
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad
+from torch.utils.checkpoint import checkpoint
 
 import vadam
 from specs import SPECS, Problem, Spec, same, snapshot
@@ -186,3 +188,90 @@ def test_numbers_that_single_precision_cannot_hold_are_refused_by_name(extreme: 
     for optimizer in (vadam.Vadam, vadam.IVON, vadam.BBVI, vadam.VON):
         with pytest.raises(ValueError, match=re.escape(f"{name}={value!r}") + ".*single precision cannot hold"):
             optimizer([weight], **{"lr": 0.1, "num_data": 10, **extreme})
+
+
+class Checkpointed(nn.Module):
+    """Keeps no activations: its layers run again in the backward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return checkpoint(self.layers, x, use_reentrant=False)  # type: ignore[no-any-return]
+
+
+@BACKENDS
+@pytest.mark.parametrize("samples", [1, 2])
+def test_a_backward_pass_at_the_mean_is_refused_where_autograd_does_not_notice(samples: int, backend: str) -> None:
+    """A checkpointed layer reads its weights again, so an evaluation between forward and backward pass changes its gradient."""
+    model, x = Checkpointed(), torch.ones(5, 3)
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10, samples=samples, backend=backend).attach(model)
+
+    def evaluate() -> None:
+        model.eval()(x)
+        model.train()
+
+    def refused_step() -> None:
+        loss = model(x).sum()
+        evaluate()
+        loss.backward()
+        if samples > 1:
+            model(x).sum().backward()
+        opt.step()
+
+    mean = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(RuntimeError, match=r"a backward pass ran while the parameters held the mean"):
+        refused_step()
+    evaluate()
+    assert same([*model.parameters()], mean)
+    opt.zero_grad()
+    for _ in range(samples):
+        loss = model(x).sum()
+        loss.backward()
+        evaluate()
+    opt.step()
+    assert not same([*model.parameters()], mean)
+
+
+def test_gradients_of_an_evaluation_are_no_concern_once_cleared() -> None:
+    model, x = Checkpointed(), torch.ones(5, 3)
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10).attach(model)
+    model(x)
+    model.eval()(x).sum().backward()
+    model.zero_grad()
+    model.train()
+    model(x).sum().backward()
+    opt.step()
+    assert not any(p._post_accumulate_grad_hooks for p in model.parameters())  # type: ignore[attr-defined]
+
+
+@BACKENDS
+def test_numbers_of_numpy_leave_a_checkpoint_that_torch_loads(backend: str) -> None:
+    """Compute them as a sweep or a schedule does: ``torch.load`` takes no numbers of numpy by default."""
+    model = nn.Linear(3, 1)
+    betas = (np.float64(0.9), np.float64(0.99))
+    opt = vadam.Vadam(
+        model.parameters(), lr=np.logspace(-3, -1, 3)[1], betas=betas, num_data=np.float64(10), backend=backend
+    )
+    opt.attach(model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.ones(4, 3)).sum().backward()
+        opt.step()
+        opt.param_groups[0]["lr"] *= np.float64(0.5)
+    torch.save(opt.state_dict(), file := io.BytesIO())
+    file.seek(0)
+    again = vadam.Vadam(nn.Linear(3, 1).parameters(), num_data=10, backend=backend)
+    again.load_state_dict(torch.load(file, weights_only=True))
+    assert again.param_groups[0]["lr"] == 0.0025
+    assert again.param_groups[0]["betas"] == (0.9, 0.99)
+
+
+def test_a_checkpoint_of_torch_is_refused_as_one() -> None:
+    model = nn.Linear(3, 1)
+    adam = torch.optim.Adam(model.parameters())
+    with pytest.raises(
+        ValueError, match=r"or of another optimizer than Vadam: its parameter group has no 'batch_size'"
+    ):
+        vadam.Vadam(model.parameters(), num_data=10).load_state_dict(adam.state_dict())

@@ -325,3 +325,22 @@ def test_learned_prior_precision_recovers_the_scale_of_the_weights():
     for _ in range(150):
         opt.step(lambda: 50 * (model(x) - y).square().mean())
     assert 25 / 1.3 < opt.param_groups[0]["prior_precision"] < 25 * 1.3
+
+
+def test_learned_prior_precision_of_a_full_covariance():
+    """λ = D / Σ (σ² + μ²) with the marginal variances, for each group by itself."""
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+    x, y = torch.randn(50, 3), torch.randn(50, 2)
+    opt = vadam.FullVON(
+        [{"params": layer.parameters()} for layer in (model[0], model[2])], num_data=50, learn_prior_every=3
+    )
+    for _ in range(3):
+        opt.step(lambda: 0.5 * (model(x) - y).square().mean())
+    learned = [group["prior_precision"] for group in opt.param_groups]
+    for group in opt.param_groups:
+        group["prior_precision"] = 1.0  # the posterior for which the update was made
+    post = opt.posterior()
+    spread = (post.precision.inverse().diagonal() + post.mean**2).split([16, 10])
+    assert learned == pytest.approx([16 / float(spread[0].sum()), 10 / float(spread[1].sum())], rel=1e-4)
+    opt.step(lambda: 0.5 * (model(x) - y).square().mean())

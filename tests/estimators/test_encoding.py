@@ -152,6 +152,47 @@ def test_dates_that_can_be_read_in_one_way_only_are_read_so(learned: str, writte
     assert days == (pd.Timestamp("2022-12-03") - pd.Timestamp(0)).days
 
 
+DAYS = ["9999-12-31", "2020-01-01", "0001-01-01", None]
+
+
+def as_arrow(kind: str) -> pd.Series:
+    pyarrow = pytest.importorskip("pyarrow")
+    moments = pd.Series(pd.to_datetime([*DAYS[1:2], "2021-03-04", "1999-05-06", None]))
+    if kind == "date32":
+        return pd.Series(moments.dt.date).astype(pd.ArrowDtype(pyarrow.date32()))
+    return moments.astype(pd.ArrowDtype(pyarrow.timestamp("us", tz="UTC" if kind == "with zone" else None)))
+
+
+@pytest.mark.parametrize("unit", ["text", "s", "us"])
+def test_days_that_nanoseconds_cannot_hold(unit: str):
+    """A date of 9999-12-31 says "never" in many tables."""
+    days = pd.Series(DAYS * 5, dtype=object) if unit == "text" else pd.Series(np.array(DAYS * 5, dtype=f"M8[{unit}]"))
+    encoder = TableEncoder().fit(pd.DataFrame({"day": days}))
+    (column,) = encoder.columns
+    assert (column.kind, column.missing) == ("date", True)
+    expected = np.array(DAYS[:3], dtype="M8[D]").astype(float)
+    np.testing.assert_array_equal(encoder.encode(pd.DataFrame({"day": days})).values[:3, 0], expected)
+    assert encoder.outside(pd.DataFrame({"day": days})) == {}
+
+
+@pytest.mark.parametrize("kind", ["naive", "with zone", "date32"])
+def test_arrow_dates_are_dates(kind: str):
+    days = as_arrow(kind)
+    encoder = TableEncoder().fit(pd.DataFrame({"day": days}))
+    plain = pd.to_datetime(pd.Series([None if pd.isna(day) else str(day)[:10] for day in days]))
+    assert encoder.columns == TableEncoder().fit(pd.DataFrame({"day": plain})).columns
+    np.testing.assert_array_equal(
+        encoder.encode(pd.DataFrame({"day": days})).values, encoder.encode(pd.DataFrame({"day": plain})).values
+    )
+
+
+def test_truth_values_are_known_beside_other_words():
+    encoder = TableEncoder().fit(pd.DataFrame({"flag": [True, False] * 30}))
+    written = encoder.encode(pd.DataFrame({"flag": ["True", "FALSE", "maybe", None]}))
+    assert written.values[:2, 0].tolist() == [1.0, 0.0]
+    assert written.unseen.tolist() == [False, False, True, True]
+
+
 def test_a_month_that_cannot_be_one_puts_the_day_first():
     table = pd.DataFrame({"d": ["04/03/2021", "25/12/2021"] * 5, "x": range(10)})
     encoder = TableEncoder().fit(table)

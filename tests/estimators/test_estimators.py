@@ -229,6 +229,11 @@ def test_constant_target():
         ),
         (VadamRegressor(tune=False), lambda X, y: (X, np.where(y > 50, np.inf, y)), "Input y contains infinity"),
         (VadamClassifier(tune=False), lambda X, y: (X, np.full(len(X), "a")), "one class only, .*'a'"),
+        (
+            VadamClassifier(tune=False),
+            lambda X, y: (X, np.array(["a", None] * (len(X) // 2), dtype=object)),
+            "y has no class in row 1, but None",
+        ),
         (VadamClassifier(tune=False), lambda X, y: (X, y), "Unknown label type: continuous"),
         (VadamRegressor(folds=6), lambda X, y: (X[:5], y[:5]), "folds=6 is not valid for n_samples=5"),
         (VadamRegressor(folds=1), lambda X, y: (X, y), "folds=1 is not valid"),

@@ -308,3 +308,10 @@ def test_a_loaded_model_goes_on_as_the_saved_one(tmp_path):
     model.save(tmp_path / "m")
     loaded = VadamRegressor.load(tmp_path / "m").partial_fit(X, X[:, 1])
     np.testing.assert_array_equal(loaded.predict(X), model.partial_fit(X, X[:, 1]).predict(X))
+
+
+def test_targets_whose_logarithm_does_not_exist_cannot_follow():
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    model = VadamRegressor(epochs=2, target_transform="log", **QUICK).partial_fit(X, np.exp(X[:, 0]))
+    with pytest.raises(ValueError, match="the first call took the logarithm of its targets, but y holds -1"):
+        model.partial_fit(X, -np.ones(len(X)))

@@ -72,3 +72,11 @@ def test_a_share_that_is_a_whole_number_of_examples_but_for_rounding():
     uncertainty = torch.arange(10, dtype=torch.float64)
     correct = uncertainty < 3
     assert metrics.selective_accuracy(uncertainty, correct, 0.1 + 0.2) == 1
+
+
+def test_examples_without_an_order_are_refused():
+    """NaN is sorted as the largest number, so one in the scores would count as the surest positive."""
+    score, y = torch.tensor([0.1, torch.nan, 0.9]), torch.tensor([0.0, 1.0, 1.0])
+    for metric in (metrics.auroc, metrics.aurc):
+        with pytest.raises(ValueError, match="holds NaN, which has no place in the order of examples"):
+            metric(score, y)

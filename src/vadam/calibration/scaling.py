@@ -107,6 +107,10 @@ def _minimum(loss: Callable[[float], float], low: float, high: float) -> float:
     steps = 40
     grid = [low + (high - low) * k / steps for k in range(steps + 1)]
     losses = [loss(point) for point in grid]
+    if not any(map(math.isfinite, losses)):
+        raise ValueError(
+            "no scale gives the targets a finite likelihood: there are no rows, or predictions or targets are not finite"
+        )
     best = min(range(len(grid)), key=lambda k: losses[k] if math.isfinite(losses[k]) else math.inf)
     low, high = grid[max(0, best - 1)], grid[min(steps, best + 1)]
     ratio = (math.sqrt(5) - 1) / 2

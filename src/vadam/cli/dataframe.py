@@ -4,7 +4,8 @@ import codecs
 import csv
 import io
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Collection, Mapping
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -19,16 +20,22 @@ if TYPE_CHECKING:
 SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
+DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
+ROWS_OF_A_SAMPLE = 10_000
+"""Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
-def read(path: Path) -> "pd.DataFrame":
-    """Read a table; raise CommandError if there is none."""
+def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) -> "pd.DataFrame":
+    """Read a table; raise CommandError if there is none.
+
+    ``categories`` are those that a model knows, by column. A cell of text that is one of them stays as it is written: "007" or "TRUE".
+    """
     try:
         import pandas as pd
     except ImportError as error:
@@ -42,7 +49,7 @@ def read(path: Path) -> "pd.DataFrame":
         )
     try:
         if suffix in TEXT_SUFFIXES:
-            table = _read_text(path)
+            table = _read_text(path, categories or {})
         elif suffix in (".xlsx", ".xls"):
             table = _read_sheet(path)
         else:
@@ -58,8 +65,8 @@ def read(path: Path) -> "pd.DataFrame":
     return table
 
 
-def _read_text(path: Path) -> "pd.DataFrame":
-    """Read text with the separator, decimal sign and encoding that it seems to have."""
+def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.DataFrame":
+    """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the categories."""
     import pandas as pd
 
     content = path.read_bytes()
@@ -85,25 +92,37 @@ def _read_text(path: Path) -> "pd.DataFrame":
         "keep_default_na": False,
         "skipinitialspace": True,
         "skiprows": title_lines,
+        "low_memory": False,  # a column has one type, also in a long file
     }
-    table = pd.read_csv(io.BytesIO(content), **options)
+    table = _parsed(content, options)
     notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
     index = table.index
     if len(repeated := _repeated_headers(table, names)):
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
         # The names made text of every column: read the other rows anew.
-        cells = pd.read_csv(io.BytesIO(content), **options | {"dtype": str, "na_values": []}).drop(index=repeated)
+        cells = _parsed(content, {**options, "dtype": str, "na_values": []}).drop(index=repeated)
         content, index = cells.to_csv(index=False, header=names, sep=separator).encode(encoding), cells.index
         options["skiprows"] = 0
-        table = pd.read_csv(io.BytesIO(content), **options)
-    if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
-        table = pd.read_csv(io.BytesIO(content), **options, decimal=",")
+        table = _parsed(content, options)
+    may_be_european = separator != ","
+    if may_be_european and any(_has_decimal_comma(table[name]) for name in table):
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        may_be_european = not any(_has_decimal_point(texts[name]) for name in texts)
+        if may_be_european:
+            table = _parsed(content, {**options, "decimal": ","})
     table.index = index
     for name in table:
-        if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=separator != ","):
+        if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=may_be_european):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
             table[name] = numbers
+    retyped = [name for name in table if str(name).strip() in categories and table[name].dtype.kind in "biuf"]
+    if retyped:
+        texts = _parsed(content, {**options, "dtype": str}).set_axis(index)
+        for name in retyped:
+            cells = texts[name].str.strip().astype(object)
+            known = cells.isin([*categories[str(name).strip()]])
+            table[name] = cells.where(known, table[name].astype(object))
     table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
@@ -112,6 +131,21 @@ def _read_text(path: Path) -> "pd.DataFrame":
     ]
     table.attrs["notes"] = notes
     return table
+
+
+def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
+    """Return what pandas reads; raise ValueError if rows have more cells than the header, which would shift or lose some."""
+    import pandas as pd
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            return pd.read_csv(io.BytesIO(content), index_col=False, **options)
+        except pd.errors.ParserWarning as error:
+            raise ValueError(
+                "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
+                "decimal commas in quotes"
+            ) from error
 
 
 def _western_encoding(content: bytes) -> str:
@@ -164,6 +198,16 @@ def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
     rows = list(csv.reader(lines, delimiter=separator))
     counts = [len(row) for row in rows if row]
     usual = max(counts, key=counts.count, default=0)
+    if not any(row[-1].strip() for row in rows if len(row) == usual):  # each ends with a separator
+        rows = [row[:-1] if len(row) == usual else row for row in rows]
+        usual -= 1
+    if (
+        len(rows) > 1
+        and len(rows[0]) == usual - 1
+        and not any(map(_is_number, rows[0]))
+        and any(map(_is_number, rows[1]))
+    ):
+        return 0, [cell.strip() for cell in rows[0]]  # a name is missing, which the reader refuses
     for number, row in enumerate(rows[:20]):
         if usual > 1 and len(row) == usual and sum(bool(cell.strip()) for cell in row) > usual / 2:
             cells_span_lines = len(rows) < len(lines) and number > 0
@@ -171,9 +215,20 @@ def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
     return 0, [cell.strip() for cell in rows[0]] if rows else []
 
 
+def _is_number(cell: str) -> bool:
+    return bool(EUROPEAN_NUMBER.match(cell.strip()) or DECIMAL_POINT.match(cell))
+
+
 def _has_decimal_comma(column: "pd.Series") -> bool:
     known = [value for value in column.dropna() if isinstance(value, str)]
     return bool(known) and sum(bool(DECIMAL_COMMA.match(value)) for value in known) > 0.5 * len(known)
+
+
+def _has_decimal_point(column: "pd.Series") -> bool:
+    """Return True if most texts of a column are numbers such as "-0.25", and not all could have dots between thousands."""
+    known = column.dropna()
+    points = [text for text in known if DECIMAL_POINT.match(text)]
+    return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text.strip()) for text in points)
 
 
 def _is_european(column: "pd.Series", surely: bool) -> bool:

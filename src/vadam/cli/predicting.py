@@ -13,6 +13,8 @@ from vadam.cli.preparation import list_problems
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vadam.estimators.encoding import Column
+
 
 @dataclass(frozen=True)
 class Predictions:
@@ -31,7 +33,8 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
-    table = dataframe.read(path)
+    categories = {column.name: column.categories for column in model.encoder_.columns if column.kind == "category"}
+    table = dataframe.read(path, categories)
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
@@ -62,6 +65,8 @@ def load(path: Path) -> Any:
 
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
+    from vadam.estimators.encoding import _texts
+
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
     for column in columns:
@@ -69,7 +74,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
             continue
         if column.kind == "number":
-            values, numbers = table[column.name], _numbers(table[column.name])
+            values, numbers = table[column.name], _numbers(column, table[column.name])
             missing = int(numbers.isna().sum())
             if values.notna().any() and missing == len(values):
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
@@ -83,7 +88,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
-        rows = int(table[name].astype(str).str.strip().isin(values).sum())
+        rows = sum(text in values for text in _texts(table[name]))
         notes.append(
             f"{name}: {dataframe.first_three(values)} was never seen in training ({dataframe.counted(rows, 'row')}): wider intervals there."
         )
@@ -97,13 +102,13 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     return table.reindex(columns=list(model.feature_names_in_)), notes
 
 
-def _numbers(values: "pd.Series") -> "pd.Series":
+def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":
     """Return a column that the model knows as numbers: in the notation, 1,234.5 or 1.234,5, that reads more of its texts."""
     import pandas as pd
 
-    from vadam.estimators.encoding import _floats
+    from vadam.estimators.encoding import _numbers_of
 
-    plain = pd.Series(_floats(values), index=values.index)
+    plain = pd.Series(_numbers_of(column, values), index=values.index)
     if pd.api.types.is_numeric_dtype(values):
         return plain
     european = dataframe.european_numbers(values)

@@ -47,6 +47,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
             raise ValueError("requires y to be passed, but the target y is None: give one class for each row")
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
+        if y.dtype == object and (missing := [k for k, label in enumerate(y) if label is None]):
+            raise ValueError(f"y has no class in row {missing[0]}, but None: leave such rows out, or give them a class")
         check_consistent_length(X, y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)

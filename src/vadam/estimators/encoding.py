@@ -44,6 +44,7 @@ MOST_NOTES = 3
 """Largest number of notes on the categories of one column."""
 FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
 
@@ -313,7 +314,20 @@ _ENCODERS = {"number": _encode_number, "date": _encode_date, "category": _encode
 
 def _numbers_of(column: Column, values: Any) -> np.ndarray:
     """Return the values of a column of numbers, or the days of one of dates; NaN where there is none."""
-    return _seconds(values, column.day_first) / DAY if column.kind == "date" else _floats(values)
+    if column.kind == "date":
+        return _seconds(values, column.day_first) / DAY
+    if (column.quantiles[0], column.quantiles[-1]) == (0.0, 1.0) and not isinstance(values, np.ndarray):
+        values = _truth_values(values)
+    return _floats(values)
+
+
+def _truth_values(values: Any) -> Any:
+    """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    return values.astype("object").map(lambda x: TRUTH_WORDS.get(x.strip().lower(), x) if isinstance(x, str) else x)
 
 
 def _end(column: Column, value: float) -> str:
@@ -445,17 +459,17 @@ def _seconds(values: Any, day_first: bool) -> np.ndarray:
 
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
-    if not pd.api.types.is_datetime64_any_dtype(values):
+    if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
         values = values.astype("object")
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
         # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
         of_day = dotted | (~year_first & day_first)
-        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[ns, UTC]")
+        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[us, UTC]")  # nanoseconds end in 2262
         for rows, first in ((of_day, True), (~of_day, False)):
             found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)
-            moments[rows] = found.astype("datetime64[ns, UTC]")
+            moments[rows] = found.astype("datetime64[us, UTC]")
         values = moments
     moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
-    seconds = (moment - pd.Timestamp(0)).dt.total_seconds()
+    seconds = (moment - pd.Timestamp(0).as_unit("us")).dt.total_seconds()
     return seconds.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -114,6 +114,10 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)
         y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        if self.transform_ is not None and self.transform_.kind == "log" and y.min() <= 0:
+            raise ValueError(
+                f"the first call took the logarithm of its targets, but y holds {y.min():g}: fit all rows anew"
+            )
         return self._go_on(X, y if self.transform_ is None else self.transform_.forward(y), sample_weight)
 
     def _calibrate(self, problem: Problem, parts: list[Any]) -> None:

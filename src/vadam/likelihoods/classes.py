@@ -10,6 +10,9 @@ from torch.nn import functional as F
 
 from vadam.likelihoods.operands import like_output, per_example
 
+NO_LABEL = torch.iinfo(torch.int64).min
+"""The only label that torch ignores: its default, -100, would count as a class of probability 1."""
+
 
 @dataclass(frozen=True)
 class Bernoulli:
@@ -46,7 +49,8 @@ class Categorical:
                 f"logits of shape {list(output.shape)} need class numbers of shape {list(output.shape[:-1])}, "
                 f"not {list(y.shape)}: the classes are on the last axis"
             )
-        log_p = -F.cross_entropy(output.reshape(-1, output.shape[-1]), y.reshape(-1), reduction="none")
+        rows, labels = output.reshape(-1, output.shape[-1]), y.reshape(-1)
+        log_p = -F.cross_entropy(rows, labels, reduction="none", ignore_index=NO_LABEL)
         return per_example(log_p.reshape(y.shape))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:

@@ -55,6 +55,8 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)
     """
+    if bool(score.isnan().any()):
+        raise ValueError("score holds NaN, which has no place in the order of examples: leave these examples out")
     positive = y.bool()
     n_positive, n_negative = int(positive.sum()), int((~positive).sum())
     if not n_positive or not n_negative:

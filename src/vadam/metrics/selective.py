@@ -53,6 +53,8 @@ def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor
             f"losses of shape {list(loss.shape)} do not fit uncertainties of shape {list(uncertainty.shape)}: "
             "give one of each for every example"
         )
+    if bool(uncertainty.isnan().any()):
+        raise ValueError("uncertainty holds NaN, which has no place in the order of examples: leave these examples out")
     values, place = uncertainty.unique(return_inverse=True)
     losses = loss.to(torch.promote_types(loss.dtype, uncertainty.dtype))
     size = torch.zeros_like(values, dtype=losses.dtype).index_add(0, place, torch.ones_like(losses))

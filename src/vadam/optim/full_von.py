@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Unpack
 
 import torch
@@ -124,6 +124,12 @@ class FullVON(SecondOrder):
         super()._apply({**g, **zeros}, h, None, accept)
         for p, mean in untouched.items():
             p.copy_(mean)
+
+    def _variances(self, group: Group) -> Iterator[tuple[Tensor, Tensor]]:
+        bucket = self._bucket()
+        covariance = torch.linalg.inv(self._backend.precision(bucket))
+        variances = dict(zip(bucket.params, bucket.split(covariance.diagonal()), strict=True))
+        return ((p, variances[p]) for p in group["params"] if p in variances)
 
     @without_grad
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
@@ -90,7 +91,7 @@ class Resumable(Optimizer):
             "device_rng_states": {str(d): torch.cuda.get_rng_state(d) for d in self._devices_with_noise()},
             "skipped_steps": self._skipped,
         }
-        return super().state_dict() | {_EXTRA: extra}
+        return _without_numpy(super().state_dict()) | {_EXTRA: extra}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Load a checkpoint as torch does, and restore the generator: where none was given, torch's default one.
@@ -197,7 +198,9 @@ class Resumable(Optimizer):
         """Refuse a group of a checkpoint that lacks an argument or has a wrong one."""
         declared = {argument.name: argument for argument in self.rule.ARGUMENTS}
         if missing := sorted({*declared, "deterministic"} - set(group)):
-            raise ValueError(f"this checkpoint is damaged: its parameter group has no {missing[0]!r}")
+            raise ValueError(
+                f"this checkpoint is damaged, or of another optimizer than {type(self).__name__}: its parameter group has no {missing[0]!r}"
+            )
         checks.deterministic(group)
         for name, argument in declared.items():  # each alone: a learned prior may have passed the start
             if name != "prior" or not isinstance(group[name], str):
@@ -245,6 +248,15 @@ class Resumable(Optimizer):
         if generator is not None:
             self.generator = torch.Generator(generator[0])
             self.generator.set_state(generator[1])
+
+
+def _without_numpy(value: Any) -> Any:
+    """Return a checkpoint with numbers of Python for those of numpy, which ``torch.load`` refuses by default."""
+    if isinstance(value, dict):
+        return {key: _without_numpy(x) for key, x in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_without_numpy, value))
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _check_value(name: str, value: Any, *, is_scalar: bool) -> None:
