@@ -373,7 +373,7 @@ def test_a_number_that_was_never_a_category_is_counted(tmp_path: Path) -> None:
     answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
     (new := tmp_path / "new.csv").write_text("code\n1.5\n3.0\n3.0\n")
     said = answer("predict", tmp_path / "m.safetensors", new, "--out", tmp_path / "p.csv")
-    assert said["notes"] == ["code: '3' was never seen in training (2 rows): their intervals are wider."]
+    assert said["notes"] == ["code: '3' was never seen in training (2 rows): wider intervals there."]
 
 
 def test_a_long_column_has_one_type(tmp_path: Path) -> None:
