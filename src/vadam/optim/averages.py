@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vadam.backends.bucket import Grads, are_same
+from vadam.backends.shards import local
 
 
 def running_means(means: list[Grads], new: list[Grads], count: int) -> list[Grads]:
@@ -35,7 +36,7 @@ def copies(tensors: Collection[Tensor]) -> list[Tensor]:
     values = [x.detach() for x in tensors]
     found = [torch.empty_like(x) for x in values]
     if found:
-        torch._foreach_copy_(found, values)
+        torch._foreach_copy_([*map(local, found)], [*map(local, values)])
     return found
 
 
