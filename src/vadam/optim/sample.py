@@ -35,7 +35,7 @@ class Sample:
         self.unpaired_before = unpaired  # the first half of an antithetic pair that waited for this sample
         self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
         self._before = GradientMarks(watched)
-        self._strays: list[TensorWeakRef] = []  # gradients that arrived while the sample was paused
+        self.strays: list[TensorWeakRef] = []  # gradients that arrived while the sample was paused
 
     def has_new_gradient(self) -> bool:
         """Return True if a gradient was taken since the sample was drawn."""
@@ -48,13 +48,13 @@ class Sample:
         def remember(p: Tensor) -> None:
             sample = known()
             if sample is not None and p.grad is not None:
-                sample._strays.append(TensorWeakRef(p.grad))
+                sample.strays.append(TensorWeakRef(p.grad))
 
         return [p.register_post_accumulate_grad_hook(remember) for p in self.params if p.requires_grad and p.is_leaf]
 
     def refuse_strays(self) -> None:
         """Raise if a gradient that arrived while the sample was paused has not been cleared since."""
-        strays = {id(g) for stray in self._strays if (g := stray()) is not None}
+        strays = {id(g) for stray in self.strays if (g := stray()) is not None}
         if any(p.grad is not None and id(p.grad) in strays for p in self.params):
             raise RuntimeError(
                 "a backward pass ran while the parameters held the mean, between eval() or an eval-mode forward pass and the next "
@@ -94,7 +94,8 @@ class WeightState:
         self._refuse_second_sample(sample)
         _held[id(self)] = self
         self.sample, self.owner = sample, owner
-        self._end_pause()
+        if self.paused is not None:
+            self._end_pause()
         try:
             sample.draw.perturb()
             self._overdue = None
@@ -139,7 +140,8 @@ class WeightState:
         """Let the parameters hold the mean and drop a paused sample. To be called where signals wait."""
         if not self.is_idle:
             self._restore()
-            self._end_pause()
+            if self.paused is not None:
+                self._end_pause()
 
     def _end_pause(self) -> None:
         for handle in self._watching:
