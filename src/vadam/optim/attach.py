@@ -211,7 +211,8 @@ class AttachedUse(CheckedOptimizer):
 
     def _begin_sample(self) -> None:
         if self._weights.owner is None and self._sampled():
-            self._open_sample(Owner.LOOP)
+            with Uninterrupted():
+                self._open_sample(Owner.LOOP)
 
     def eval(self) -> None:
         """Let the parameters hold the mean. The sample of an unfinished step comes back with the next ``train()``."""
@@ -259,11 +260,11 @@ class AttachedUse(CheckedOptimizer):
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
         if self._weights.sample is None:
             return
-        if self.records_curvature:
-            with Uninterrupted():
+        with Uninterrupted():
+            if self.records_curvature:
                 (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
-        if self._weights.owner is Owner.LOOP and self.samples > 1:
-            self._close_sample()
+            if self._weights.owner is Owner.LOOP and self.samples > 1:
+                self._close_sample()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Clear the gradients. Outside a sample this also drops the samples of a step that was never taken."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._C import TensorBase
 
 from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource, Seeds
@@ -25,6 +26,8 @@ from vadam.optim.recovery import ClosureCall, Recovery
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample, WeightState
 from vadam.rules import arguments
+
+_dtype = TensorBase.dtype.__get__  # type: ignore[attr-defined]
 
 Closure = Callable[[], Any]
 
@@ -71,7 +74,7 @@ class VariationalOptimizer(Recovery):
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         """Return ĥ of one sample, given the gradient there: ĝ∘ĝ unless a subclass knows better."""
         wide = [*grads.values()]
-        if not {g.dtype for g in wide}.isdisjoint(HALF):
+        if not {*map(_dtype, wide)}.isdisjoint(HALF):
             wide = [g.to(storage_dtype(g)) for g in wide]
         return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
@@ -165,10 +168,9 @@ class VariationalOptimizer(Recovery):
     # Samples -----------------------------------------------------------------------------------------------------------------
 
     def _open_sample(self, owner: Owner) -> Sample:
-        """Let the parameters hold the paused sample or a new one."""
-        with Uninterrupted():
-            sample = self._weights.paused or self._draw()
-            self._weights.open(sample, owner)
+        """Let the parameters hold the paused sample or a new one. To be called where signals wait."""
+        sample = self._weights.paused or self._draw()
+        self._weights.open(sample, owner)
         return sample
 
     def _draw(self) -> Sample:
@@ -191,16 +193,15 @@ class VariationalOptimizer(Recovery):
         return Sample(draw, noise, trained, unpaired=unpaired)
 
     def _close_sample(self, *, restore: bool = True, last: bool = True) -> None:
-        """End a sample, and count it if it has a gradient.
+        """End a sample, and count it if it has a gradient. To be called where signals wait.
 
         Without ``restore`` the update follows at once or, if it is not the ``last`` sample, the next one.
         """
         owner = self._weights.owner
         assert owner is not None
         keep_sample = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
-        with Uninterrupted():
-            sample = self._weights.close(restore=restore, keep_sample=keep_sample)
-            self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=last and not restore)
+        sample = self._weights.close(restore=restore, keep_sample=keep_sample)
+        self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=last and not restore)
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         """Add a closed sample to the estimate; one without a gradient does not count."""

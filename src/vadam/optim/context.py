@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.sample import Owner
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ def sampled_params(optimizer: VariationalOptimizer) -> Iterator[None]:
     block = Block()
     optimizer._holder = weakref.ref(block)
     try:
-        optimizer._open_sample(Owner.CONTEXT)
+        with Uninterrupted():
+            optimizer._open_sample(Owner.CONTEXT)
         yield
-        optimizer._close_sample()
+        with Uninterrupted():
+            optimizer._close_sample()
     except BaseException:
         optimizer._drop_sample()
         raise

@@ -72,9 +72,9 @@ class Estimate:
             return
         if not self._stashed:
             self._stash(self.last, gradients(params))
-        begun = dict(zip(base, copies(base.values()), strict=True))
+        begun = dict(zip(base, copies(base.values()), strict=True)) if base else base
         for p in params:
-            p.grad = begun.get(p)
+            p.grad = begun.get(p) if begun else None
 
     def _stash(self, last: Sample, g: Grads) -> None:
         if self._h is None:

@@ -141,7 +141,8 @@ class VON(SecondOrder, Reparameterised):
         self._holder = weakref.ref(holder)
         try:
             for _ in range(self.samples):
-                sample = self._open_sample(Owner.CLOSURE)
+                with Uninterrupted():
+                    sample = self._open_sample(Owner.CLOSURE)
                 value = without_grad(closure)()
                 if value is None:  # how a trainer says that it leaves this batch out
                     self._skip()
