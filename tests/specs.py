@@ -253,7 +253,8 @@ SPECS = [
         has_prior=False,
         bad=(
             *COMMON_BAD,
-            ({"beta": 0.0}, r"beta must be in \(0, inf\), got 0.0"),
+            ({"beta": 0.0}, r"beta must be in \(0, 1e15\], got 0.0"),
+            ({"beta": 3.5e38}, r"beta must be in \(0, 1e15\], got 3.5e\+38"),  # infinity in float32
             ({"init_precision": 0.0}, r"init_precision must be in \(0, inf\), got 0.0"),
         ),
     ),

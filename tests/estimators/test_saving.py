@@ -79,6 +79,7 @@ EDITS = {
     "quantiles of another number": ("found", "encoder", "columns", 0, "quantiles", [0.0] * 20),
     "a category without a share": ("found", "encoder", "columns", 0, "kind", "category"),
     "noise without a scale": ("found", "noise", "scale", False),
+    "noise without a variance": ("found", "noise", "dof", 1.0),
     "seeds of more members": ("seeds", [0] * 1000),
     "seeds that are no numbers": ("seeds", [None, None]),
     "quantiles that are no numbers": ("found", "encoder", "columns", 0, "quantiles", [None, 1.0]),

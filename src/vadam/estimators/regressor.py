@@ -191,6 +191,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         scale, dof = float(found["noise"]["scale"]), found["noise"]["dof"]
         if not 0 < scale < math.inf:
             raise ValueError(f"the scale of the noise must be in (0, inf), got {scale!r}")
+        if dof is not None and not float(dof) > 2:
+            raise ValueError(f"the degrees of freedom of the noise must be above 2, got {dof!r}")
         self.predictive_noise_ = PredictiveNoise(scale, math.inf if dof is None else float(dof))
         self.transform_ = None if found["transform"] is None else Transform.from_dict(found["transform"])
         self.held_out_pits_ = np.array(found["pits"], float).reshape(-1, int(found["targets"]))

@@ -20,7 +20,7 @@ __all__ = ["ARGUMENTS", "State", "init", "precision", "rule_args", "update"]
 
 ARGUMENTS = (
     LR._replace(default=1e-2),
-    Argument("beta", 1.0, "(0, inf)", "Weight β of the new squared gradient."),
+    Argument("beta", 1.0, "(0, 1e15]", "Weight β of the new squared gradient."),
     Argument(
         "init_precision", REQUIRED, "(0, inf)", "Precision of the posterior at the start.", "e.g. init_precision=1e4"
     ),
