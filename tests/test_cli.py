@@ -366,6 +366,15 @@ def test_truth_values_beside_another_word_are_predicted(tmp_path: Path) -> None:
     assert pd.read_csv(out)["mean"][:2].round(-1).tolist() == [50, 0]
 
 
+def test_a_target_is_found_as_names_are_read(tmp_path: Path) -> None:
+    table = pd.DataFrame({"a": np.arange(60), "\u2028y ": np.arange(60.0), " b": np.arange(60)})
+    table.to_csv(path := tmp_path / "t.csv", index=False)
+    for target in ("y", "\u2028y ", " y"):
+        settings = ("--ignore", " b", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+        said = answer("fit", path, f"--target={target}", *settings)
+        assert said["target"] == "y"
+
+
 def test_a_number_that_was_never_a_category_is_counted(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     table = pd.DataFrame({"code": ["1.5", "2.5", "x"] * 20, "y": random.normal(size=60)})

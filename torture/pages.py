@@ -131,12 +131,12 @@ def report_page(folder: Path, page: str, random: random.Random, address: str) ->
     place = run_folder(folder / f"{page}-results", config)
     first, second, *others = payloads(random, 8, address)
     manifest = json.loads((place / "manifest.json").read_text())
-    manifest |= {"commit": first, "platform": others[0], "written": others[1]}
+    manifest |= {"platform": others[0], "written": others[1]}
     manifest["versions"] = {"torch": second, others[2]: others[3]}
     (place / "manifest.json").write_text(json.dumps(manifest))
     lines = []
     for line in (place / "rows.jsonl").read_text().splitlines():
-        row = json.loads(line)
+        row = json.loads(line) | {"commit": first}
         row["result"] = {**row["result"], others[4]: others[5]}
         lines.append(json.dumps(_with_notes(row, others[5] + END_OF_SCRIPT)))
     (place / "rows.jsonl").write_text("\n".join(lines) + "\n")

@@ -129,6 +129,13 @@ def test_attributes_are_not_set_by_names_from_the_file(regressor: Path, tmp_path
     assert callable(model.predict)
 
 
+@pytest.mark.parametrize("temperature", [0.0, False, -1.0, float("nan")])
+def test_an_impossible_temperature_is_refused(temperature: Any, classifier: Path, tmp_path: Path) -> None:
+    path = edited(classifier, tmp_path / "m", "found", "logit_temperature", value=temperature)
+    with pytest.raises(ValueError, match=r"'.*m' is damaged: the temperature of the logits must be in"):
+        VadamClassifier.load(path)
+
+
 @pytest.mark.parametrize("classes", [[0, 1], [0, 1, 2, 3], [[0], [1, 2], [3]], None])
 def test_classes_that_the_network_has_not_are_refused(classes: Any, classifier: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="is damaged"):

@@ -170,7 +170,8 @@ def _repeated_headers(table: "pd.DataFrame", names: list[str]) -> "pd.Index":
 
 def _first_lines(text: str) -> list[str]:
     """Return the first lines, without one that is cut."""
-    lines = text.splitlines()[:50]
+    lines = re.split(r"\r\n?|\n", text)[:50]  # not str.splitlines, which ends lines at "\u2028" too
+    lines = lines[:-1] if not lines[-1] else lines
     return lines[:-1] if len(lines) > 2 and not text.endswith("\n") else lines
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -125,7 +126,10 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def _restore_state(self, found: dict[str, Any]) -> None:
         super()._restore_state(found)
-        self.logit_temperature_ = float(found["logit_temperature"])
+        temperature = float(found["logit_temperature"])
+        if not 0 < temperature < math.inf:
+            raise ValueError(f"the temperature of the logits must be in (0, inf), got {temperature!r}")
+        self.logit_temperature_ = temperature
 
     def _found(self) -> dict[str, Any]:
         return {**super()._found(), "logit_temperature": self.logit_temperature_}
