@@ -141,6 +141,21 @@ FOUND = (
         "test_a_config_that_could_not_be_read_again_is_refused",
     ),
     (
+        "bad_input",
+        "a saved estimator whose noise or temperature is impossible was loaded, and failed when it was used",
+        "test_an_impossible_temperature_is_refused",
+    ),
+    (
+        "bad_input",
+        "VadaGrad took a `beta` that is infinite in float32, and the weights became NaN",
+        "test_wrong_arguments",
+    ),
+    (
+        "pages",
+        "`vadam fit --target` did not find a column whose name ends in white space, and a line separator in a name cut the header",
+        "test_a_target_is_found_as_names_are_read",
+    ),
+    (
         "a hostile reader",
         "with activation checkpointing, an evaluation between forward and backward pass gave a gradient at the mean",
         "test_a_backward_pass_at_the_mean_is_refused_where_autograd_does_not_notice",
