@@ -345,3 +345,9 @@ def test_long_tables_are_predicted_in_blocks(targets, monkeypatch):
     for found, expected in zip(answers(), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert set(sizes) == {25, 10}
+
+
+def test_weights_below_zero_are_refused_by_the_name_of_the_argument():
+    X, y = houses(20)
+    with pytest.raises(ValueError, match="sample_weight holds -2: give numbers from 0, one for each row"):
+        VadamRegressor(**QUICK).fit(X, y, sample_weight=np.full(20, -2.0))

@@ -98,6 +98,8 @@ class VadamEstimator(BaseEstimator):
         if sample_weight is None:
             return X, y, None
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (least := weight.min()) < 0:
+            raise ValueError(f"sample_weight holds {least:g}: give numbers from 0, one for each row")
         rows = np.flatnonzero(weight)
         if not len(rows):
             raise ValueError("sample_weight is 0 for every row: give some of them a positive weight")
