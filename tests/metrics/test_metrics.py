@@ -107,7 +107,7 @@ def test_wrong_use_is_explained(act, message):
 
 
 def test_arrays_lists_and_columns_are_as_good_as_tensors():
-    """What ``predict_interval`` and ``predict_proba`` of an estimator return, and targets as tables hold them."""
+    """The estimators return arrays, and tables hold targets as columns."""
     rng = np.random.default_rng(0)
     low, y = rng.normal(size=40), rng.normal(size=40)
     probs, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
