@@ -1,6 +1,8 @@
 """The command: what it prints, where it writes, how it fails."""
 
 import json
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -14,6 +16,7 @@ import vadam
 from vadam.cli import dataframe, evaluation, fitting, plugins, predicting, preparation
 from vadam.cli.app import app
 from vadam.cli.errors import CommandError
+from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
 from vadam.estimators.encoding import Column
@@ -114,6 +117,14 @@ def test_without_a_terminal_progress_is_a_line_now_and_then(
         "uci · best · vadam-naval: 40%, 2 min elapsed, 4 min left",
         "uci · best · vadam-naval: 60%, 2 h 0 min elapsed, 2 h 0 min left",
     ]
+
+
+def test_json_has_null_for_numbers_that_it_does_not_have(capsys: pytest.CaptureFixture[str]) -> None:
+    print_json({"r2": -np.inf, "rows": [float("nan"), 1.5, {"n": 2}]})
+    assert json.loads(capsys.readouterr().out, parse_constant=pytest.fail) == {
+        "r2": None,
+        "rows": [None, 1.5, {"n": 2}],
+    }
 
 
 @pytest.fixture(scope="module")
@@ -280,6 +291,8 @@ def test_the_page_names_the_first_categories_of_a_column() -> None:
     many = Column("code", "category", categories=("a word " * 10, *"bcdefghij"))
     assert evaluation.describe_column(many) == "10 categories: a word a word a word a word a…, b, c, d, e, f, g, h, …"
     assert evaluation.describe_column(Column("sold", "date", missing=True)) == "date, some missing"
+    gappy = Column("city", "category", missing=True, categories=("Lagos", "Paris"))
+    assert evaluation.describe_column(gappy) == "2 categories: Lagos, Paris, some missing"
 
 
 def test_the_help_lists_the_optimizers() -> None:
@@ -454,6 +467,47 @@ def test_a_workbook_with_several_sheets_says_which_is_read(tmp_path: Path) -> No
     assert dataframe.read(path).attrs["notes"] == ["The first of 2 sheets is read: 'prices'."]
 
 
+def test_a_package_that_reads_a_table_and_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*arguments: object, **options: object) -> None:
+        raise ImportError
+
+    for reader, name, says in (
+        ("ExcelFile", "t.xlsx", r"openpyxl: pip install"),
+        ("read_parquet", "t.parquet", r"pyarrow: pip install"),
+        ("ExcelFile", "t.xls", "Excel's old format: save it as .xlsx"),
+    ):
+        (tmp_path / name).write_bytes(b"")
+        monkeypatch.setattr(pd, reader, missing)
+        with pytest.raises((ImportError, CommandError), match=says):
+            dataframe.read(tmp_path / name)
+
+
+def test_gaps_where_there_were_none_are_named_in_every_kind_of_column(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {
+            "area": random.uniform(20, 200, 80),
+            "city": random.choice(["Lagos", "Paris"], 80),
+            "sold": (pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 700, 80), "D")).astype(str),
+        }
+    )
+    table["price"] = 3 * table["area"] + 300 * (table["city"] == "Paris")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    model = tmp_path / "m.safetensors"
+    answer("fit", tmp_path / "t.csv", "--target", "price", "--out", model, "--budget", 0, "--members", 1)
+    new = table.head(4)
+    for row, name in enumerate(("area", "city", "sold")):
+        new = new.assign(**{name: new[name].where(new.index != row)})
+    new.to_csv(tmp_path / "new.csv", index=False)
+    notes = answer("predict", model, tmp_path / "new.csv", "--out", tmp_path / "p.csv")["notes"]
+    for name in ("area", "city", "sold"):
+        assert f"{name} is missing in 1 row, but never was in training: wider intervals there." in notes
+    table.head(4).to_csv(tmp_path / "whole.csv", index=False)
+    answer("predict", model, tmp_path / "whole.csv", "--out", tmp_path / "w.csv")
+    std, before = (pd.read_csv(tmp_path / name)["std"] for name in ("p.csv", "w.csv"))
+    assert (std[:2] > 1.5 * before[:2]).all()  # area and city decide the price
+
+
 def test_a_file_without_names_says_so(tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_text("1.5,2\n2.5,3\n")
     assert "write the names of the columns above it" in " ".join(call("fit", path, "--target", "y").output.split())
@@ -526,6 +580,29 @@ def test_an_interrupted_fit_says_that_nothing_was_written(
     result = call("fit", houses / "houses.csv", "--target", "price", "--out", tmp_path / "m.safetensors")
     assert result.exit_code == 130
     assert "Stopped. Nothing was written." in result.output
+    assert not list(tmp_path.iterdir())
+
+
+STOPPED = """
+import os, signal, sys, threading
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite in the background ignores it
+from vadam.cli import main
+from vadam.estimators import search
+train = search.train
+def interrupted(*arguments, **options):
+    threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+    return train(*arguments, **options)
+search.train = interrupted
+main()
+"""
+
+
+def test_ctrl_c_in_the_middle_of_a_training_ends_it_in_words(houses: Path, tmp_path: Path) -> None:
+    words = ["fit", str(houses / "houses.csv"), "--target", "price", "--out", str(tmp_path / "m.safetensors")]
+    ended = subprocess.run([sys.executable, "-c", STOPPED, *words], capture_output=True, text=True, timeout=120)
+    assert ended.returncode == 130
+    assert "Stopped. Nothing was written." in ended.stderr
+    assert "Traceback" not in ended.stderr
     assert not list(tmp_path.iterdir())
 
 

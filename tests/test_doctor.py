@@ -1,5 +1,6 @@
 """``vadam doctor``: what it finds, what it says is missing, without vadam-paper too."""
 
+import ast
 import json
 import re
 import tomllib
@@ -65,3 +66,13 @@ def test_folders_come_from_the_environment(tmp_path: Path, monkeypatch: pytest.M
     folders = doctor.examine()["folders"]
     assert folders["VADAM_DATA"] == {"path": str(tmp_path), "exists": True}
     assert folders["cache"] == {"path": str(tmp_path / "none"), "exists": False}
+
+
+def test_a_release_tries_every_extra() -> None:
+    program = (ROOT / ".ci" / "check_release.py").read_text()
+    tried = next(
+        ast.literal_eval(node.value)
+        for node in ast.parse(program).body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "EXTRAS"
+    )
+    assert set(tried) == set(doctor.EXTRAS)

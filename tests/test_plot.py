@@ -112,3 +112,15 @@ def test_wrong_use_is_explained(ax):
         plot.band(pred, y, ax=ax)
     with pytest.raises(ValueError, match="one output against one input"):
         plot.band(numbers()[0], torch.zeros(3), ax=ax)
+
+
+def test_arrays_are_as_good_as_tensors(ax):
+    pred, x = numbers()
+    y = pred.mean + torch.randn_like(pred.mean)
+    plot.band(pred, x.numpy(), data=(x.numpy(), y.numpy()), ax=ax)
+    plot.reliability(pred, y.flatten().numpy(), ax=Figure().subplots())
+    shown = [plot.rejection(pred, target, ax=Figure().subplots()).lines[0].get_ydata() for target in (y, y.numpy())]
+    np.testing.assert_array_equal(*shown)
+    found, labels = classes()
+    plot.reliability(found, labels.numpy(), ax=Figure().subplots())
+    plot.rejection(found, labels.numpy(), uncertainty=np.random.default_rng(0).random(200), ax=Figure().subplots())

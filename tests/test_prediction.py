@@ -5,6 +5,7 @@ import math
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import optimize, stats
@@ -235,3 +236,15 @@ def test_wrong_use_is_explained(act, message):
     with pytest.raises((ValueError, AttributeError)) as error:
         act(Regression(OUTPUTS, Gaussian(1.0)))
     assert message in str(error.value)
+
+
+def test_targets_may_be_arrays_or_columns_of_a_table():
+    y = np.linspace(-1, 1, 12)
+    numbers = Regression(torch.randn(8, 12, 1, dtype=torch.float64), Gaussian(4.0))
+    labels = np.arange(12) % 3
+    classes = Classes(torch.randn(8, 12, 3, dtype=torch.float64), Categorical())
+    for convert in (np.asarray, pd.Series, np.ndarray.tolist):
+        for method in ("cdf", "log_prob", "joint_log_prob", "crps"):
+            found, expected = (getattr(numbers, method)(values) for values in (convert(y), torch.tensor(y)))
+            assert torch.equal(found, expected)
+        assert torch.equal(classes.log_prob(convert(labels)), classes.log_prob(torch.tensor(labels)))

@@ -25,6 +25,7 @@ from vadam.likelihoods import (
     InputNoiseGaussian,
     Likelihood,
     NumberLikelihood,
+    as_tensor,
     like_output,
 )
 from vadam.metrics.real import crps
@@ -113,6 +114,7 @@ class Prediction:
             raise ValueError(
                 "the probability of targets needs a likelihood: predict(..., likelihood=vadam.Gaussian(τ))"
             )
+        y = as_tensor(y, self.samples)
         return torch.stack([self.likelihood.log_prob(output, y) for output in self.samples])
 
     def log_prob(self, y: Tensor) -> Tensor:
@@ -170,7 +172,7 @@ class Regression(Prediction):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Return P(Y ≤ y) for every target; for a calibrated prediction of real targets these are uniform."""
-        y = like_output(y, self._means[0])
+        y = like_output(as_tensor(y, self.samples), self._means[0])
         if self.likelihood is None:
             return (self.samples <= y).to(self.samples.dtype).mean(0)
         return self._mixture_cdf(y)
@@ -205,6 +207,7 @@ class Regression(Prediction):
 
         A closed form for Gaussian noise; otherwise from one draw of y for each draw of the weights.
         """
+        y = as_tensor(y, self.samples)
         if isinstance(self.likelihood, Gaussian | InputNoiseGaussian):
             return crps(self._means, y, self._numbers.std(self.samples))
         return crps(self.draw(generator), y)

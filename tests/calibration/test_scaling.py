@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy import optimize, special
@@ -11,7 +12,13 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 
 from vadam import metrics
-from vadam.calibration import SpreadScaling, TemperatureScaling
+from vadam.calibration import (
+    ConformalIntervals,
+    ConformalSets,
+    CrossConformalIntervals,
+    SpreadScaling,
+    TemperatureScaling,
+)
 from vadam.likelihoods import (
     Bernoulli,
     Categorical,
@@ -110,3 +117,20 @@ def test_wrong_use_is_explained():
     for classes in (torch.zeros(2, 0, 3), torch.full((2, 4, 3), torch.nan)):
         with pytest.raises(ValueError, match="no scale gives the targets a finite likelihood"):
             TemperatureScaling.fit(Classes(classes, Categorical()), torch.zeros(classes.shape[1], dtype=torch.long))
+
+
+def test_targets_may_be_arrays_or_columns_of_a_table():
+    y, labels = np.linspace(-1, 1, 60), np.arange(60) % 3
+    numbers = Regression(torch.randn(8, 60, 1, dtype=torch.float64), Gaussian(4.0))
+    classes = Classes(torch.randn(8, 60, 3, dtype=torch.float64), Categorical())
+    for convert in (np.asarray, pd.Series):
+        assert SpreadScaling.fit(numbers, convert(y)) == SpreadScaling.fit(numbers, torch.tensor(y))
+        assert TemperatureScaling.fit(classes, convert(labels)) == TemperatureScaling.fit(classes, torch.tensor(labels))
+        assert torch.equal(
+            ConformalIntervals.fit(numbers, convert(y)).radius(),
+            ConformalIntervals.fit(numbers, torch.tensor(y)).radius(),
+        )
+        folds = [(numbers, convert(y))] * 2
+        CrossConformalIntervals.fit(folds).interval([numbers] * 2)
+        sets = ConformalSets.fit(classes, convert(labels)).sets(classes)
+        assert torch.equal(sets, ConformalSets.fit(classes, torch.tensor(labels)).sets(classes))

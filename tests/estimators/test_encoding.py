@@ -99,6 +99,20 @@ def test_values_that_were_never_seen_are_drawn_from_those_that_were():
     assert encoder.unseen_values(new) == {"city": ["elsewhere"]}
 
 
+def test_a_gap_where_there_was_none_is_drawn_also_among_categories():
+    complete, gappy = frame(), frame()
+    gappy.loc[::10, "city"] = None
+    new = frame().head(2)
+    new.loc[0, "city"] = None
+    for table, unseen in ((complete, [True, False]), (gappy, [False, False])):
+        encoder = TableEncoder().fit(table)
+        encoded = encoder.encode(new)
+        assert encoded.unseen.tolist() == unseen
+        place = [encoder.outputs.index(name) for name in ("city=a", "city=b", "city=c")]
+        assert encoded.values[0, place].sum() == unseen[0]  # one of them, or none
+        assert TableEncoder.from_dict(encoder.as_dict()) == encoder
+
+
 def test_arrays_of_numbers_with_gaps():
     X = np.array([[1.0, 2.0], [np.nan, 4.0], [3.0, 6.0]])
     encoder = TableEncoder().fit(X)

@@ -131,6 +131,12 @@ def test_inside_scikit_learn():
     assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.35
 
 
+def test_a_notebook_shows_the_arguments():
+    shown = VadamRegressor(budget=3)._repr_html_()
+    assert "VadamRegressor" in shown
+    assert "budget" in shown
+
+
 def test_pandas_and_feature_names():
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     train, test, y_train, _ = train_test_split(X, y, random_state=0)

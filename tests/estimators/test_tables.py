@@ -315,3 +315,39 @@ def test_targets_whose_logarithm_does_not_exist_cannot_follow():
     model = VadamRegressor(epochs=2, target_transform="log", **QUICK).partial_fit(X, np.exp(X[:, 0]))
     with pytest.raises(ValueError, match="the first call took the logarithm of its targets, but y holds -1"):
         model.partial_fit(X, -np.ones(len(X)))
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_long_tables_are_predicted_in_blocks(targets, monkeypatch):
+    """Every sample of every row at once would not fit into memory: 50,000 rows of the defaults are 400 MB."""
+    X, y = houses(60)
+    y = np.stack([y, -y], axis=1) if targets == 2 else y
+    model = VadamRegressor(epochs=5, **QUICK).fit(X, y)
+    classifier = VadamClassifier(epochs=5, **QUICK).fit(X, X["city"])
+    sizes = []
+    for estimator in (VadamRegressor, VadamClassifier):
+        predict = estimator.predict_distribution
+        counted = lambda self, part, predict=predict: sizes.append(len(part)) or predict(self, part)  # noqa: E731
+        monkeypatch.setattr(estimator, "predict_distribution", counted)
+
+    def answers():
+        yield from model.predict(X, return_std=True)
+        yield model.predict(X)
+        yield model.predict_quantiles(X)
+        yield model.predict_interval(X)
+        yield model.log_likelihood(X, y)
+        yield classifier.predict_proba(X)
+
+    whole = list(answers())
+    assert set(sizes) == {60}
+    sizes.clear()
+    monkeypatch.setattr("vadam.estimators.base.ROWS_AT_ONCE", 25)
+    for found, expected in zip(answers(), whole, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert set(sizes) == {25, 10}
+
+
+def test_weights_below_zero_are_refused_by_the_name_of_the_argument():
+    X, y = houses(20)
+    with pytest.raises(ValueError, match="sample_weight holds -2: give numbers from 0, one for each row"):
+        VadamRegressor(**QUICK).fit(X, y, sample_weight=np.full(20, -2.0))

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from scipy.special import logsumexp
@@ -103,3 +104,30 @@ def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+def test_arrays_lists_and_columns_are_as_good_as_tensors():
+    """The estimators return arrays, and tables hold targets as columns."""
+    rng = np.random.default_rng(0)
+    low, y = rng.normal(size=40), rng.normal(size=40)
+    probs, labels = rng.dirichlet(np.ones(3), 40), rng.integers(3, size=40)
+    wrong, doubt = (probs.argmax(1) != labels).astype(float), rng.random(40)
+    cases = [
+        (metrics.rmse, (low, y)),
+        (metrics.crps, (rng.normal(size=(5, 40)), y)),
+        (metrics.coverage, (low, low + 2, y)),
+        (metrics.interval_score, (low, low + 2, y)),
+        (metrics.calibration_error, (rng.random(40),)),
+        (metrics.accuracy, (probs, labels)),
+        (metrics.brier, (probs, labels)),
+        (metrics.ece, (probs, labels)),
+        (metrics.auroc, (doubt, wrong)),
+        (metrics.aurc, (doubt, wrong)),
+        (lambda *args: metrics.coverage_at_risk(*args, risk=0.6), (doubt, wrong)),
+        (lambda *args: metrics.selective_accuracy(*args, coverage=0.5), (doubt, 1 - wrong)),
+    ]
+    for metric, arrays in cases:
+        expected = metric(*map(torch.tensor, arrays))
+        for convert in (lambda values: values, pd.DataFrame if arrays[0].ndim > 1 else pd.Series, np.ndarray.tolist):
+            assert metric(convert(arrays[0]), *arrays[1:]) == pytest.approx(expected.item(), rel=1e-12)
+        assert metric(arrays[0], *map(np.ndarray.tolist, arrays[1:])) == pytest.approx(expected.item(), rel=1e-12)

@@ -23,7 +23,7 @@ import torch
 from torch import Tensor
 
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
-from vadam.likelihoods import like_output
+from vadam.likelihoods import as_tensor, like_output
 
 SCORES = ("absolute", "scaled", "quantile")
 FLOATS_AT_ONCE = 2**24
@@ -65,7 +65,7 @@ class ConformalIntervals:
     @classmethod
     def fit(cls, prediction: NumberPrediction, y: Tensor, *, score: str = "scaled") -> ConformalIntervals:
         """Keep the scores of held-out rows."""
-        return cls(prediction, y, score)
+        return cls(prediction, as_tensor(y, prediction.mean), score)
 
     def radius(self, level: float = 0.9) -> Tensor:
         """Return R̂, by which the intervals of this level are widened, in the unit of the score."""
@@ -101,7 +101,7 @@ class CrossConformalIntervals:
         cls, held_out: Sequence[tuple[NumberPrediction, Tensor]], *, score: str = "scaled"
     ) -> CrossConformalIntervals:
         """Keep the scores of all rows."""
-        return cls(list(held_out), score)
+        return cls([(prediction, as_tensor(y, prediction.mean)) for prediction, y in held_out], score)
 
     def interval(self, predictions: Sequence[NumberPrediction], level: float = 0.9) -> tuple[Tensor, Tensor]:
         """Return lower and upper end of the intervals of new rows, given the prediction of every fold's model."""

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
+from vadam.likelihoods import as_tensor
 from vadam.prediction import Binary, Classes
 
 SCORES = ("probability", "cumulative")
@@ -95,7 +96,7 @@ def _class_scores(prediction: Classes, score: str) -> Tensor:
 
 def _scores_of_labels(prediction: Classes, y: Tensor, score: str) -> Tensor:
     scores = _class_scores(prediction, score)
-    y = y.flatten().long()
+    y = as_tensor(y, scores).flatten().long()
     if len(y) != len(scores) or bool(((y < 0) | (y >= scores.shape[1])).any()):
         raise ValueError(f"give {len(scores)} labels from 0 to {scores.shape[1] - 1}, one for each row")
     return scores.gather(-1, y[:, None]).squeeze(-1)

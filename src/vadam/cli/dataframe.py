@@ -55,7 +55,10 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
         else:
             table = pd.read_parquet(path)
     except ImportError as error:
-        raise ImportError('Reading .xlsx needs openpyxl: pip install "vadam[sklearn]".') from error
+        if suffix == ".xls":
+            raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
+        package = "openpyxl" if suffix == ".xlsx" else "pyarrow"
+        raise ImportError(f'Reading {suffix} needs {package}: pip install "vadam[sklearn]".') from error
     except (ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error) as error:
         raise CommandError(f"{path} cannot be read as a table: {error}") from error
     table.columns = [str(name).strip() for name in table.columns]

@@ -161,9 +161,9 @@ def chosen_settings(model: Any) -> dict[str, str]:
 
 def describe_column(column: Any) -> str:
     """Return the kind of a column in words, for the report."""
+    gaps = ", some missing" if column.missing else ""
     if column.kind == "category":
         shown = [shorten(category, SHOWN_CHARACTERS, placeholder="…") for category in column.categories]
         rest = ", …" if len(shown) > SHOWN_CATEGORIES else ""
-        return f"{len(shown)} categories: {', '.join(shown[:SHOWN_CATEGORIES])}{rest}"
-    gaps = ", some missing" if column.missing else ""
+        return f"{len(shown)} categories: {', '.join(shown[:SHOWN_CATEGORIES])}{rest}{gaps}"
     return f"{column.kind}{gaps}"

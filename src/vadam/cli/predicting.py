@@ -73,18 +73,19 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
         if column.name not in table:
             problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
             continue
+        values = table[column.name]
         if column.kind == "number":
-            values, numbers = table[column.name], _numbers(column, table[column.name])
-            missing = int(numbers.isna().sum())
-            if values.notna().any() and missing == len(values):
+            numbers = _numbers(column, values)
+            if values.notna().any() and numbers.isna().all():
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
                 continue
             notes += dataframe.unread(column.name, values, numbers)
-            if missing and not column.missing:
-                notes.append(
-                    f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."
-                )
+            values = numbers
             table = table.assign(**{column.name: numbers})
+        if (missing := int(values.isna().sum())) and not column.missing:
+            notes.append(
+                f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."
+            )
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
@@ -116,19 +117,37 @@ def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":
 
 
 def _predictions(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
+    """Return the columns of a prediction, computed in blocks of rows so that a long table needs little memory."""
     import pandas as pd
 
+    from vadam.estimators.base import ROWS_AT_ONCE
+
+    columns_of = _class_columns if hasattr(model, "classes_") else _number_columns
+    blocks = [X.iloc[first : first + ROWS_AT_ONCE] for first in range(0, len(X), ROWS_AT_ONCE)]
+    found = pd.concat([columns_of(model, block, level) for block in blocks])
     if hasattr(model, "classes_"):
-        prediction = model.predict_distribution(X)
-        probabilities = model.predict_proba(X)
-        columns: dict[str, Any] = {"predicted": model.classes_[probabilities.argmax(1)]}
-        columns |= {f"p_{label}": probabilities[:, k].round(4) for k, label in enumerate(model.classes_)}
-        columns["mutual_information"] = prediction.mutual_information.numpy().round(4)
-        return pd.DataFrame(columns, index=X.index)
+        return found
+    decimals = _decimals(found["std"].to_numpy())
+    return pd.DataFrame({name: _rounded(found[name].to_numpy(), decimals) for name in found}, index=X.index)
+
+
+def _class_columns(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
+    import pandas as pd
+
+    probabilities = model.predict_proba(X)
+    columns: dict[str, Any] = {"predicted": model.classes_[probabilities.argmax(1)]}
+    columns |= {f"p_{label}": probabilities[:, k].round(4) for k, label in enumerate(model.classes_)}
+    columns["mutual_information"] = model.predict_distribution(X).mutual_information.numpy().round(4)
+    return pd.DataFrame(columns, index=X.index)
+
+
+def _number_columns(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
+    import pandas as pd
+
     prediction = model.predict_distribution(X)
     low, high = model.predict_interval(X, level).T
     percent = f"{100 * level:g}"
-    values = {
+    columns = {
         "mean": prediction.mean[:, 0].numpy(),
         "std": prediction.std[:, 0].numpy(),
         f"low_{percent}": low,
@@ -136,8 +155,7 @@ def _predictions(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame":
         "epistemic": prediction.epistemic[:, 0].numpy(),
         "aleatoric": prediction.aleatoric[:, 0].numpy(),
     }
-    decimals = _decimals(values["std"])
-    return pd.DataFrame({name: _rounded(value, decimals) for name, value in values.items()}, index=X.index)
+    return pd.DataFrame(columns, index=X.index)
 
 
 def _rounded(values: np.ndarray, decimals: int) -> np.ndarray:

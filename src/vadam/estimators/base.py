@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -44,6 +44,8 @@ Fewer than the model has would make its intervals too wide: a mixture of more ne
 """
 FILLS = 8
 """Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
+ROWS_AT_ONCE = 2_000
+"""Number of rows that are predicted at once: each has an output for every sample of every network."""
 LINEAR_UP_TO = 2.0
 """Distance from the centre beyond which inputs grow as a logarithm, so that outliers do not dominate the network.
 
@@ -96,6 +98,8 @@ class VadamEstimator(BaseEstimator):
         if sample_weight is None:
             return X, y, None
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64)
+        if (least := weight.min()) < 0:
+            raise ValueError(f"sample_weight holds {least:g}: give numbers from 0, one for each row")
         rows = np.flatnonzero(weight)
         if not len(rows):
             raise ValueError("sample_weight is 0 for every row: give some of them a positive weight")
@@ -135,6 +139,14 @@ class VadamEstimator(BaseEstimator):
                 other = outputs(self.stack_, self._squeezed(values), int(self.predict_samples))
                 found[fill::FILLS, rows] = other[fill::FILLS]
         return found
+
+    def _blocks(self, X: Any) -> Iterator[tuple[slice, Any]]:
+        """Yield the rows of a table in blocks, so that the samples of a long one need not fit into memory."""
+        check_is_fitted(self, "stack_")
+        X = self._checked(X, reset=False)
+        for first in range(0, len(X), ROWS_AT_ONCE):
+            rows = slice(first, first + ROWS_AT_ONCE)
+            yield rows, X.iloc[rows] if hasattr(X, "iloc") else X[rows]
 
     # Training ----------------------------------------------------------------------------------------------------------------
 

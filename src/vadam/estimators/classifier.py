@@ -95,7 +95,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, in the order of ``classes_``."""
-        return self.predict_distribution(X)._class_probs.numpy()
+        return np.concatenate([self.predict_distribution(part)._class_probs.numpy() for _, part in self._blocks(X)])
 
     def predict_distribution(self, X: Any) -> Classes:
         """Return the predictive distribution: probabilities, entropy, expected entropy and mutual information."""

@@ -57,7 +57,7 @@ class Column:
     kind: str
     """"number", "category" or "date"."""
     missing: bool = False
-    """True if the fitted table had missing values: an extra column marks them."""
+    """True if the fitted table had missing values: an extra column marks them, or zeros for all categories."""
     fill: float = 0.0
     """The number that replaces a missing one."""
     quantiles: tuple[float, ...] = ()
@@ -260,8 +260,15 @@ class TableEncoder:
             f"{name}: {', '.join(map(repr, alike))} are different categories; write them alike if they mean the same"
             for alike in _differ_in_case(values.tolist())[:MOST_NOTES]
         ]
-        shares = tuple((counts / counts.sum()).tolist())
-        self.columns.append(Column(name, "category", categories=tuple(map(str, values)), shares=shares))
+        self.columns.append(
+            Column(
+                name,
+                "category",
+                missing=len(texts) < len(series),
+                categories=tuple(map(str, values)),
+                shares=tuple((counts / counts.sum()).tolist()),
+            )
+        )
 
     def _learn_date(self, name: str, series: Any) -> None:
         day_first = _day_first(series)
@@ -297,11 +304,14 @@ def _encode_date(column: Column, values: Any, rng: np.random.Generator) -> tuple
 
 
 def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Encode one-hot; a missing category is all zeros, one that was never seen is drawn from those that were."""
+    """Encode one-hot: a missing category is all zeros.
+
+    One that was never seen, or is missing although none was in the fitted table, is drawn from those that were seen.
+    """
     texts = _texts(values)
     place = {category: k for k, category in enumerate(column.categories)}
     index = np.array([-1 if text is None else place.get(text, -2) for text in texts], dtype=np.int64)
-    unseen = index == -2
+    unseen = index == -2 if column.missing else index < 0
     index[unseen] = rng.choice(len(column.categories), unseen.sum(), p=np.array(column.shares) / sum(column.shares))
     one_hot = np.zeros((len(index), len(column.categories)))
     known = index >= 0

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from sklearn.base import RegressorMixin
 from sklearn.model_selection import KFold
-from sklearn.utils.validation import _check_y, check_consistent_length
+from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
 from vadam.estimators.arguments import check_folds
@@ -211,13 +211,15 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean of y; with ``return_std`` also its standard deviation, of function and noise together."""
-        prediction = self.predict_distribution(X)
-        mean = _flat(prediction.mean)
-        return (mean, _flat(prediction.std)) if return_std else mean
+        parts = [_moments(self.predict_distribution(part), return_std) for _, part in self._blocks(X)]
+        mean, *std = (_flat(torch.cat(values)) for values in zip(*parts, strict=True))
+        return (mean, *std) if return_std else mean
 
     def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return the quantiles of y at the levels ``q``, [n, len(q)], or [n, targets, len(q)] for several targets."""
-        quantiles = self.predict_distribution(X).quantile(torch.tensor(q, dtype=torch.float64))
+        levels = torch.tensor(q, dtype=torch.float64)
+        parts = [self.predict_distribution(part).quantile(levels) for _, part in self._blocks(X)]
+        quantiles = torch.cat(parts, dim=-2)
         return _flat(quantiles.movedim(0, -1).squeeze(1) if quantiles.shape[-1] == 1 else quantiles.movedim(0, -1), 0)
 
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
@@ -227,9 +229,11 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         conformal prediction. An untuned model has its own quantiles.
         """
         check_level(level)
+        return np.concatenate([self._interval(self.predict_distribution(part), level) for _, part in self._blocks(X)])
+
+    def _interval(self, prediction: Regression, level: float) -> np.ndarray:
         tail = (1 - level) / 2
         low, high = torch.tensor(tail), torch.tensor(1 - tail)
-        prediction = self.predict_distribution(X)
         pits = tensor(self.held_out_pits_)
         n, ends = len(pits), []
         for target in range(pits.shape[1]):
@@ -242,18 +246,22 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         return ends[0].numpy() if len(ends) == 1 else torch.stack(ends, dim=1).numpy()
 
     def predict_distribution(self, X: Any) -> Regression:
-        """Return the predictive distribution: mean, std, epistemic and aleatoric parts, quantiles, densities, CRPS."""
+        """Return the predictive distribution: mean, std, epistemic and aleatoric parts, quantiles, densities, CRPS.
+
+        It keeps every sample of every row. For more than some thousand rows, ask for the rows in parts.
+        """
         return self._distribution(self._outputs(X, noisy_outputs))
 
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Return the mean log density of targets ``y``; the larger the better."""
-        prediction = self.predict_distribution(X)
+        check_is_fitted(self, "stack_")
+        X = self._checked(X, reset=False)
         y = np.asarray(y, dtype=np.float64)
         y = y.reshape(len(y), -1)
-        if y.shape != tuple(prediction.mean.shape):
-            rows = len(prediction.mean)
-            raise ValueError(f"y has {len(y)} entries, but X has {rows} rows: give one for each row")
-        return float(prediction.log_prob(tensor(y)).mean())
+        if y.shape != (len(X), self.held_out_pits_.shape[1]):
+            raise ValueError(f"y has {len(y)} entries, but X has {len(X)} rows: give one for each row")
+        values = [self.predict_distribution(part).log_prob(tensor(y[rows])) for rows, part in self._blocks(X)]
+        return float(torch.cat(values).mean())
 
     def _distribution(self, samples: torch.Tensor) -> Regression:
         prediction = self.predictive_noise_.prediction(samples)
@@ -266,6 +274,10 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _moments(prediction: Regression, with_std: bool) -> tuple[torch.Tensor, ...]:
+    return (prediction.mean, prediction.std) if with_std else (prediction.mean,)
 
 
 def _of_target(prediction: Regression, target: int, targets: int) -> Regression:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import like_output
+from vadam.likelihoods import as_tensor, like_output
 from vadam.metrics.real import crps
 from vadam.prediction import Regression
 
@@ -127,7 +127,7 @@ class TransformedRegression(Regression):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Return P(Y ≤ y)."""
-        return super().cdf(self.transform.of(y))
+        return super().cdf(self.transform.of(as_tensor(y)))
 
     def quantile(self, q: float | Tensor) -> Tensor:
         """Return the y with P(Y ≤ y) = q."""
@@ -136,6 +136,7 @@ class TransformedRegression(Regression):
 
     def log_prob_samples(self, y: Tensor) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ), [S, B]."""
+        y = as_tensor(y)
         slope = self.transform.log_slope(like_output(y, self._numbers.mean(self.samples[0])))
         return super().log_prob_samples(self.transform.of(y)) + slope.flatten(1).sum(1)
 

@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import torch
 from torch import Tensor
+
+
+def as_tensor(values: Any, like: Tensor | None = None) -> Tensor:
+    """Return an array, a list or a pandas column as a tensor, on the device of ``like``; a tensor stays as it is."""
+    if isinstance(values, Tensor):
+        return values
+    return torch.from_numpy(np.array(values)).to("cpu" if like is None else like.device)
 
 
 def like_output(y: Tensor, output: Tensor) -> Tensor:

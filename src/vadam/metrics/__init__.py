@@ -1,4 +1,4 @@
-"""Metrics of predictions: pure functions of tensors, each a mean over the examples unless it says otherwise.
+"""Metrics of predictions: pure functions of tensors or arrays, each a mean over the examples unless it says otherwise.
 
 Errors and losses (``rmse``, ``nll``, ``brier``, ``ece``, ``crps``, ``interval_score``, ``calibration_error``, ``aurc``) go
 down; ``log_likelihood``, ``accuracy``, ``auroc``, ``coverage_at_risk`` and ``selective_accuracy`` go up; ``coverage``

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import like_output
+from vadam.likelihoods import as_tensor, like_output
 
 
 def accuracy(probs: Tensor, y: Tensor) -> Tensor:
@@ -20,6 +20,7 @@ def brier(probs: Tensor, y: Tensor) -> Tensor:
     >>> brier(torch.tensor([0.8, 0.4]), torch.tensor([1, 0]))
     tensor(0.1000)
     """
+    probs, y = as_tensor(probs), as_tensor(y)
     if probs.dim() == 1:
         return (probs - like_output(y, probs)).square().mean()
     _check(probs, y)
@@ -55,6 +56,7 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)
     """
+    score, y = as_tensor(score), as_tensor(y)
     if bool(score.isnan().any()):
         raise ValueError("score holds NaN, which has no place in the order of examples: leave these examples out")
     positive = y.bool()
@@ -71,6 +73,7 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
 
 def _top(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     """Return the confidence in the most probable class, and 1 if that class is right, else 0."""
+    probs, y = as_tensor(probs), as_tensor(y)
     if probs.dim() == 1:
         probs = torch.stack([1 - probs, probs], dim=-1)
     _check(probs, y)

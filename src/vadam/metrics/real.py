@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import like_output
+from vadam.likelihoods import as_tensor, like_output
 
 
 def rmse(prediction: Tensor, y: Tensor) -> Tensor:
@@ -16,7 +16,8 @@ def rmse(prediction: Tensor, y: Tensor) -> Tensor:
     >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     tensor(1.4142)
     """
-    return (prediction - like_output(y, prediction)).square().mean().sqrt()
+    prediction = as_tensor(prediction)
+    return (prediction - like_output(as_tensor(y, prediction), prediction)).square().mean().sqrt()
 
 
 def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tensor:
@@ -31,7 +32,8 @@ def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tenso
     >>> crps(torch.tensor([[0.0], [2.0]]), torch.tensor([0.0]))
     tensor(0.5000)
     """
-    y = like_output(y, samples[0])
+    samples = as_tensor(samples)
+    y = like_output(as_tensor(y, samples), samples[0])
     if std is None:
         return ((samples - y).abs().mean(0) - 0.5 * _mean_difference_of_draws(samples)).mean()
     sigma = torch.as_tensor(std, dtype=samples.dtype, device=samples.device)
@@ -48,6 +50,7 @@ def interval_score(lower: Tensor, upper: Tensor, y: Tensor, level: float = 0.9) 
     tensor(6.)
     """
     _check_probability("level", level)
+    lower, upper, y = map(as_tensor, (lower, upper, y))
     y = like_output(y, lower)
     outside = (lower - y).clamp_min(0) + (y - upper).clamp_min(0)
     return (upper - lower + 2 / (1 - level) * outside).mean()
@@ -55,6 +58,7 @@ def interval_score(lower: Tensor, upper: Tensor, y: Tensor, level: float = 0.9) 
 
 def coverage(lower: Tensor, upper: Tensor, y: Tensor) -> Tensor:
     """Return the fraction of targets inside their interval, ends included."""
+    lower, upper, y = map(as_tensor, (lower, upper, y))
     y = like_output(y, lower)
     return ((lower <= y) & (y <= upper)).to(lower.dtype).mean()
 
@@ -65,6 +69,7 @@ def calibration_curve(pit: Tensor, levels: Tensor | None = None) -> tuple[Tensor
     ``pit`` are the probability integral transforms F(y | x) of the targets, ``prediction.cdf(y)``. ``levels`` are 0.05,
     0.10, … 0.95 by default.
     """
+    pit = as_tensor(pit)
     if levels is None:
         levels = torch.linspace(0.05, 0.95, 19, dtype=pit.dtype, device=pit.device)
     return levels, (pit.flatten() <= levels[:, None]).to(pit.dtype).mean(1)

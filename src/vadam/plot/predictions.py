@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from vadam import metrics
+from vadam.likelihoods import as_tensor
 from vadam.plot.axes import as_array, axes_or_new
 from vadam.prediction import Classes, Prediction, Regression
 
@@ -32,7 +33,7 @@ def band(
     faint band is the whole interval, the strong one its epistemic part: the same quantiles of the function alone.
     """
     _require(pred, Regression, "band")
-    x = x.flatten()
+    x = as_tensor(x).flatten()
     if pred.mean.numel() != len(x):
         raise ValueError(
             f"band draws one output against one input, but the prediction has {list(pred.mean.shape)} values for {len(x)} inputs"
@@ -47,7 +48,7 @@ def band(
         look: dict[str, Any] = {"color": line.get_color(), "alpha": alpha, "label": None if label else name}
         ax.fill_between(at, as_array(low), as_array(high), linewidth=0, **look)
     if data is not None:
-        points = [as_array(values.flatten()) for values in data]
+        points = [as_array(as_tensor(values).flatten()) for values in data]
         ax.plot(*points, ".", color="0.35", markersize=3, zorder=0, label=None if label else "data")
     return ax
 
@@ -97,6 +98,7 @@ def rejection(
     The error is the share of wrong classes, or the root of the mean squared error of numbers. ``uncertainty`` [n] orders the
     examples: by default the entropy, or the standard deviation.
     """
+    y = as_tensor(y, pred.samples)
     if isinstance(pred, Classes):
         order, loss = pred.entropy.flatten(), (pred.label.flatten() != y.flatten()).to(pred.entropy.dtype)
         name = "share of wrong answers"
@@ -104,7 +106,9 @@ def rejection(
         _require(pred, Regression, "rejection")
         order, loss = pred.std.flatten(), (pred.mean - y.view_as(pred.mean)).square().flatten()
         name = "RMSE"
-    share, risk = metrics.risk_coverage_curve(order if uncertainty is None else uncertainty.flatten(), loss)
+    share, risk = metrics.risk_coverage_curve(
+        order if uncertainty is None else as_tensor(uncertainty, loss).flatten(), loss
+    )
     risk = risk if isinstance(pred, Classes) else torch.sqrt(risk)
     ax = axes_or_new(ax)
     ax.plot(as_array(share), as_array(risk), color=color, label=label)
