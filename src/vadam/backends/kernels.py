@@ -50,6 +50,9 @@ class Job(NamedTuple):
     numbers: Value
 
 
+SEED = Job._fields.index("seed")
+
+
 class Kernel:
     """A compiled loop over the tiles of many tensors."""
 

@@ -17,7 +17,7 @@ from torch.autograd.graph import increment_version
 
 from vadam.backends import threads
 from vadam.backends.bucket import Memory, are_same, memory_of, wrong_size
-from vadam.backends.kernels import TILE, Kernel
+from vadam.backends.kernels import SEED, TILE, Kernel
 from vadam.backends.shards import PLAIN, local
 
 PIECE = 1 << 22  # numbers of a piece of memory: smaller than what the allocator returns to the system
@@ -222,11 +222,21 @@ class Call:
         results: int = 0,
     ) -> None:
         """Run a kernel and let autograd know what was written; ``stream`` is the number of the noise stream of the first tensor."""
-        given, tiles = array("d", numbers), self.rows.tiles
-        count, addresses = len(tiles.table), map(_address, self._columns)
+        tiles = self.rows.tiles
+        self._count, self._kernel, self._factors = len(tiles.table), kernel, factors
+        self._numbers = array("d", numbers)
         scale = 0 if factors is None else factors.buffer_info()[0]
-        job = array("q", (count, tiles.address, seed, stream, results, scale, given.buffer_info()[0], *addresses))
-        kernel.run(job.buffer_info()[0], threads.number_for(count))
+        given, addresses = self._numbers.buffer_info()[0], map(_address, self._columns)
+        self._job = array("q", (self._count, tiles.address, seed, stream, results, scale, given, *addresses))
+        self._run()
+
+    def run_again(self, seed: int, last_number: float) -> None:
+        """Run the same kernel over the same arrays, with another seed and another last number."""
+        self._job[SEED], self._numbers[-1] = seed, last_number
+        self._run()
+
+    def _run(self) -> None:
+        self._kernel.run(self._job.buffer_info()[0], threads.number_for(self._count))
         for target, copy in self._copies:
             if target is not None:
                 target.copy_(copy)

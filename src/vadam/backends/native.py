@@ -133,16 +133,17 @@ class NativeDraw:
         self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
         self._was_perturbed = False
         self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
-        self._repeated: dict[int, tuple[Call, kernels.Kernel, list[float]]] = {}  # what draws at the same means share
+        self._repeated: dict[int, Call] = {}  # by which another sample is drawn at the same means
 
-    def again(self, noise: NoiseSource, sign: float) -> NativeDraw | None:
-        """Return another sample that begins at the means that are kept here; None if one is not kept or has moved."""
-        kept = [means for means in self._means.values() if means is not None]
-        if self.other is not None or len(kept) < len(self._native) or False in map(_is_current, self._native):
-            return None
-        draw = NativeDraw(self.buckets, self._native, noise, sign, keep_mean=True, other=None)
-        draw._means, draw._repeated = {**self._means}, self._repeated
-        return draw
+    def redraw(self, noise: NoiseSource, sign: float) -> bool:
+        """Become another sample, which begins at the means that are kept here; return False if one is not kept or has moved."""
+        means = self._means.values()
+        if self.other is not None or None in means or len(means) < len(self._native):
+            return False
+        if False in map(_is_current, self._native):
+            return False
+        self._noise, self._sign = noise, sign
+        return True
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""
@@ -171,13 +172,14 @@ class NativeDraw:
 
     def _perturb_from(self, k: int, means: Buffers) -> None:
         """Write the sample over another one of the same step: only the seed and the sign differ from the call before."""
-        if k not in self._repeated:
-            call = Call(self._native[k].rows)
-            call.add_rows()
-            call.add_column(means.column)
-            self._repeated[k] = call, *self._complete(partial(kernels.perturb, from_mean=True), k, call)
-        call, kernel, numbers = self._repeated[k]
-        call.run(kernel, [*numbers, self._sign], seed=self._noise.seed, stream=self._stream(k))
+        call = self._repeated.get(k)
+        if call is not None:
+            call.run_again(self._noise.seed, self._sign)
+            return
+        call = self._repeated[k] = Call(self._native[k].rows)
+        call.add_rows()
+        call.add_column(means.column)
+        self._run(partial(kernels.perturb, from_mean=True), k, call, self._sign)
 
     def restore(self, *, keep_sample: bool = False) -> None:
         """Let the parameters hold the means again; the sample follows from its seed."""

@@ -26,8 +26,9 @@ class PlainDraw:
         self._means: dict[int, Tensor | None] = {}  # of the buckets that hold the sample; None where it is drawn again
         self._samples: list[Tensor] = []  # of all buckets, while the sample is paused
 
-    def again(self, noise: NoiseSource, sign: float) -> None:
-        """Return None: every sample is drawn anew, from the mean in the parameters."""
+    def redraw(self, noise: NoiseSource, sign: float) -> bool:
+        """Return False: every sample is drawn anew, from the mean in the parameters."""
+        return False
 
     def perturb(self) -> None:
         """Let the parameters hold the sample."""

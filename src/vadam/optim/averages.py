@@ -41,7 +41,7 @@ def copies(tensors: Collection[Tensor]) -> list[Tensor]:
 
 
 def mean_of_losses(losses: list[Any]) -> Any:
-    """Return the mean of what the closure returned, None if it returned None."""
+    """Return the mean of what the closure returned, None if it returned None. To be called without autograd."""
     if any(loss is None for loss in losses):
         return None
     if not all(isinstance(loss, (Tensor, float, int)) for loss in losses):
@@ -49,5 +49,5 @@ def mean_of_losses(losses: list[Any]) -> Any:
             f"the closure must return the loss, a number or a tensor, but returned a {type(losses[0]).__name__}"
         )
     if isinstance(losses[0], Tensor):
-        return losses[0].detach() if len(losses) == 1 else torch.stack([loss.detach() for loss in losses]).mean(0)
+        return losses[0].detach() if len(losses) == 1 else torch.stack(losses).mean(0)
     return sum(losses) / len(losses)

@@ -208,7 +208,7 @@ class VariationalOptimizer(Recovery):
         captured = self._over_ranks(self._captured(sample))
         if sample.strays:
             sample.refuse_strays()
-        counts = self._estimate.add(sample, self._trained(), captured, settled=settled, last=last)
+        counts = self._estimate.add(sample, sample.watched, captured, settled=settled, last=last)
         self._from_loop = self._from_loop or owner is Owner.LOOP
         if not counts and owner is Owner.CONTEXT:
             self._unpaired = sample.unpaired_before

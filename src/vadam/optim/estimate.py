@@ -147,7 +147,7 @@ class Estimate:
 
 def gradients(params: list[Tensor]) -> Grads:
     """Return the gradients of the parameters that have one."""
-    grads = {p: p.grad for p in params if p.grad is not None}
+    grads = {p: g for p in params if (g := p.grad) is not None}
     if True in map(_is_sparse, grads.values()):
         raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
     return grads

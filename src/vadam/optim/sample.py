@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from enum import Enum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -31,11 +32,16 @@ class Sample:
 
     def __init__(self, draw: Draw, noise: NoiseSource, watched: list[Tensor], *, unpaired: NoiseSource | None) -> None:
         self.draw, self.noise = draw, noise
-        self.params = [p for bucket in draw.buckets for p in bucket.params]
         self.unpaired_before = unpaired  # the first half of an antithetic pair that waited for this sample
         self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
+        self.watched = watched
         self._before = GradientMarks(watched)
         self.strays: list[TensorWeakRef] = []  # gradients that arrived while the sample was paused
+
+    @cached_property
+    def params(self) -> list[Tensor]:
+        """Return the parameters that hold this sample."""
+        return [p for bucket in self.draw.buckets for p in bucket.params]
 
     def has_new_gradient(self) -> bool:
         """Return True if a gradient was taken since the sample was drawn."""
@@ -119,11 +125,13 @@ class WeightState:
     def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
         """Return a draw in place of the sample that the parameters still hold; None if they hold the mean, as afterwards."""
         held = self._overdue
-        draw = None if held is None else held.draw.again(noise, sign)
-        if held is not None and draw is None:
-            held.draw.restore()
-            self._overdue = None
-        return draw
+        if held is None:
+            return None
+        if held.draw.redraw(noise, sign):
+            return held.draw
+        held.draw.restore()
+        self._overdue = None
+        return None
 
     def pause(self) -> None:
         """Put the sample of a loop aside: the parameters hold the mean until it is resumed."""
