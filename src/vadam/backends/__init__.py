@@ -34,6 +34,12 @@ class Draw(Protocol):
     def noise(self) -> Grads: ...
 
 
+class Moments(Protocol):
+    """Means of gradients and of their squares, over the samples so far."""
+
+    def add(self, grads: Sequence[Tensor], weight: float) -> None: ...
+
+
 class Backend(Protocol):
     """Runs a rule over buckets of weights."""
 
@@ -55,6 +61,8 @@ class Backend(Protocol):
     def norms(self, tensors: Sequence[Tensor]) -> Tensor: ...
 
     def precision(self, bucket: Bucket) -> Tensor: ...
+
+    def moments(self, means: Sequence[Tensor], squares: Sequence[Tensor]) -> Moments | None: ...
 
 
 @cache

@@ -152,6 +152,19 @@ def gaussian() -> Kernel:
 
 
 @cache
+def moments() -> Kernel:
+    """Compile the running means of g and g∘g: each moves towards a new value by a given part of the way."""
+
+    def compute(values: Values, numbers: Sequence[Value]) -> Values:
+        (weight,), g = numbers, values["g"]
+        return {name: values[name] + weight * (x - values[name]) for name, x in (("mean", g), ("square", g * g))}
+
+    module = ir.Module(name="moments")
+    _emit_loop(module, ["mean", "square", "g"], 1, compute)
+    return Kernel(Library(module))
+
+
+@cache
 def squares() -> Kernel:
     """Compile the sum of squares of each tile: results[tile] ← Σ x²."""
     module = ir.Module(name="squares")

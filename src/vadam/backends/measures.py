@@ -39,6 +39,9 @@ class Measures:
         """Return the precision of a bucket's sampled weights, given the vectors that it depends on."""
         return sampling_precision(bucket.rule, state_of(bucket.rule, vectors, bucket.scalars()), bucket.vector_args())
 
+    def moments(self, means: Sequence[Tensor], squares: Sequence[Tensor]) -> None:
+        """Return None: torch's operators take means of gradients and of their squares one after the other."""
+
     def product(self, bucket: Bucket, vectors: Vectors, g: Tensor, deviation: Tensor) -> Tensor:
         """Return ĝ∘ε/σ, given θ − μ: by the rule if it has a basis of its own, otherwise weight by weight."""
         if not hasattr(bucket.rule, "products"):

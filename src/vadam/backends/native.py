@@ -18,7 +18,7 @@ from torch import Tensor
 
 from vadam.backends import kernels
 from vadam.backends.bucket import Bucket, Grads
-from vadam.backends.memory import Buffers, Call, Rows
+from vadam.backends.memory import Buffers, Call, Column, Rows
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Plain
 from vadam.backends.plain_draw import PlainDraw
@@ -114,6 +114,27 @@ class Native:
     def precision(self, bucket: Bucket) -> Tensor:
         """Return the precision of the posterior as one vector."""
         return self._plain.precision(bucket)
+
+    def moments(self, means: Sequence[Tensor], squares: Sequence[Tensor]) -> NativeMoments | None:
+        """Return means of gradients and of their squares that take one more sample in one call; None if they are not dense."""
+        rows = _dense_rows(means)
+        column = None if rows is None else rows.find(squares)
+        return None if rows is None or column is None else NativeMoments(rows, column)
+
+
+class NativeMoments:
+    """Means of gradients and of their squares: a further sample is one loop."""
+
+    def __init__(self, means: Rows, squares: Column) -> None:
+        self._means, self._squares = means, squares
+
+    def add(self, grads: Sequence[Tensor], weight: float) -> None:
+        """Move the means towards a sample by a part of the way."""
+        call = Call(self._means)
+        call.add_rows()
+        call.add_column(self._squares)
+        call.add(grads)
+        call.run(kernels.moments(), [weight])
 
 
 class NativeDraw:

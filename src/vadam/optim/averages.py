@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from vadam.backends import Backend, Moments
 from vadam.backends.bucket import Grads, are_same
 from vadam.backends.shards import local
 
@@ -29,6 +30,35 @@ def _running_mean(mean: Grads, new: Grads, count: int) -> Grads:
     for p in mean.keys() - new.keys():
         mean[p].mul_(1 - 1 / count)
     return mean | {p: x / count for p, x in new.items() if p not in mean}
+
+
+class Squared(Protocol):
+    """Describes an optimizer whose curvature ĥ is ĝ∘ĝ if it supports deterministic weights."""
+
+    supports_deterministic: bool
+
+    @property
+    def _backend(self) -> Backend: ...
+
+
+class BothMeans:
+    """Adds gradients and their squares to ĝ and ĥ in one call, where the backend has one."""
+
+    def __init__(self, optimizer: Squared) -> None:
+        self._optimizer = optimizer
+        self._means: tuple[Grads, Grads, Moments | None] | None = None
+
+    def add(self, mean: Grads, squares: Grads | None, g: Grads, count: int) -> bool:
+        """Add g and g∘g to the means of ``count`` values; return False if both means are as they were."""
+        optimizer = self._optimizer
+        if squares is None or not optimizer.supports_deterministic or not (are_same(g, mean) and are_same(g, squares)):
+            return False
+        if self._means is None or self._means[0] is not mean or self._means[1] is not squares:
+            self._means = mean, squares, optimizer._backend.moments([*mean.values()], [*squares.values()])
+        moments = self._means[2]
+        if moments is not None:
+            moments.add([*g.values()], 1 / count)
+        return moments is not None
 
 
 def copies(tensors: Collection[Tensor]) -> list[Tensor]:

@@ -14,8 +14,9 @@ from typing import ClassVar, Protocol
 from torch import Tensor
 from torch._C import TensorBase
 
+from vadam.backends import Backend
 from vadam.backends.bucket import Grads, are_same
-from vadam.optim.averages import copies, running_means
+from vadam.optim.averages import BothMeans, copies, running_means
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
 from vadam.optim.sample import Sample
@@ -27,7 +28,10 @@ class Estimator(Protocol):
     """Describes how an optimizer estimates its curvature; ĥ grows with the gradient to the power ``curvature_degree``."""
 
     curvature_degree: ClassVar[int]
+    supports_deterministic: bool
 
+    @property
+    def _backend(self) -> Backend: ...
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads: ...
     def _norms(self, *kinds: Grads) -> list[Norms]: ...
 
@@ -46,6 +50,7 @@ class Estimate:
         self._h: Grads | None = None  # ĥ, where it had to be computed before the end
         self._stashed: Grads = {}  # the mean gradient of earlier samples, while the next one is taken
         self._means: Grads = {}  # gradients that are our own: means over samples
+        self._both = BothMeans(self._optimizer)
         self._before: Norms | None = None  # norms of the gradients that ĥ belongs to; None: those of the update
         self._marks: GradientMarks | None = None  # of the gradients that the last sample left
 
@@ -110,11 +115,12 @@ class Estimate:
             self._before = sample.norms
         elif captured is not None or self.count > 1:
             g = gradients(params)
-            h = self._optimizer._curvatures(sample, g)
-            if captured is not None:
-                h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
-            earlier = [h if self._h is None else self._h, self._stashed]
-            self._h, self._stashed = running_means(earlier, [h, g], self.count)
+            if captured is not None or not self._both.add(self._stashed, self._h, g, self.count):
+                h = self._optimizer._curvatures(sample, g)
+                if captured is not None:
+                    h |= captured if sample.norms is None else self._rescaled(captured, sample.norms, g)
+                earlier = [h if self._h is None else self._h, self._stashed]
+                self._h, self._stashed = running_means(earlier, [h, g], self.count)
             self._means = self._stashed
             self._before = None
             if last or not settled:
