@@ -17,7 +17,9 @@ from vadam.backends.terms import takes_terms, terms
 from vadam.rules.binding import RuleArgs, scope
 
 GRAIN = 1 << 15  # weights below which torch does not share an operation between threads
-CHUNK = 3 * GRAIN  # weights that a CPU computes at a time
+SHARED = 64 * 420  # weights that up to seven threads share at multiples of 64; fewer than a grain
+CHUNK = 8 * SHARED  # weights that a CPU computes at a time; fewer than seven grains, so that no more threads share them
+BLOCK = 16 * CHUNK  # weights whose noise one thread draws at a time, while the others wait or compete with it
 
 Scalars = dict[str, Any]
 Values = tuple[list[Tensor], Scalars]
@@ -57,8 +59,10 @@ class ChunkedBackend(Measures):
         """Return new values of the vectors named ``results``; those of several chunks are written in their place."""
         rule, scalars, rule_args, size = bucket.rule, bucket.scalars(), bucket.vector_args(), bucket.size
 
+        draw = normal
+
         def evaluate(parts: Vectors, args: RuleArgs) -> Values:
-            noise = {} if normal is None else {"eps": normal(parts["mu"].numel()).view_as(parts["mu"])}
+            noise = {} if draw is None else {"eps": draw(parts["mu"].numel()).view_as(parts["mu"])}
             return self.evaluate(function, rule, parts | noise, scalars, rule_args | args, argument)
 
         if scope(rule) != "weight":
@@ -66,9 +70,10 @@ class ChunkedBackend(Measures):
                 return evaluate(vectors, {})
         if bucket.device.type != "cpu" or size <= GRAIN:
             return evaluate(vectors, {})
-        # One, two or three threads share a chunk at multiples of 64, and none what is left over: all numbers of threads round alike.
-        rest = size - size % CHUNK
-        sizes = [end - start for start, end in pairwise([*range(0, rest, CHUNK), *range(rest, size, GRAIN), size])]
+        draw = None if normal is None else _in_blocks(normal, size)
+        # Threads share all but the last part, at multiples of 64: all numbers of threads round alike.
+        cuts = sorted({*range(0, size, CHUNK), size - size % SHARED, size})
+        sizes = [end - start for start, end in pairwise(cuts)]
         args = {name: rule_args[name].split(sizes) for name in bucket.args_per_weight}
         chunks = {name: x.split(sizes) for name, x in vectors.items()}
         new_scalars: Scalars = {}
@@ -77,3 +82,18 @@ class ChunkedBackend(Measures):
             new, new_scalars = evaluate(chunk, {name: x[i] for name, x in args.items()})
             torch._foreach_copy_([chunk[name] for name in results], new)
         return [vectors[name] for name in results], new_scalars
+
+
+def _in_blocks(normal: Normal, size: int) -> Normal:
+    """Return a function that cuts the next n numbers from long blocks, for chunks of ``size`` weights altogether."""
+    left, block = size, torch.empty(0)
+
+    def draw(n: int) -> Tensor:
+        nonlocal left, block
+        if not block.numel():
+            block = normal(min(BLOCK, left))
+            left -= block.numel()
+        drawn, block = block[:n], block[n:]
+        return drawn
+
+    return draw
