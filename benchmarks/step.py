@@ -1,6 +1,6 @@
 """Measure a training step, and the optimizer's own part of it, against Adam and peers, in one run.
 
-    python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work growth profile] [--out benchmarks/results/step.json]
+    python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work plain growth profile] [--out benchmarks/results/step.json]
 
 Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam.
 The work alone is what there is besides forward and backward: drawing weights, restoring the mean, updating, on the tensors of a
@@ -14,7 +14,9 @@ import os
 import pstats
 import statistics
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -350,9 +352,23 @@ def _part_of(file: str, function: str) -> str:
     return "torch's operators" if file == "~" and ("torch" in function or "Tensor" in function) else "other Python"
 
 
+def without_native(repeats: int) -> dict[str, Any]:
+    """Measure the work by torch's operators alone, in a process whose memory no other method has used."""
+    print("\nthe optimizer's work without native loops, in a process of its own")
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(_without_native, repeats, torch.get_num_threads()).result()
+
+
+def _without_native(repeats: int, threads: int) -> dict[str, Any]:
+    torch.set_num_threads(threads)
+    shapes = resnet18_shapes()
+    return table({method: work(method, shapes) for method in ("Adam fused", "Vadam, plain", "authors' Vadam")}, repeats)
+
+
 PARTS: dict[str, Callable[[int], dict[str, Any]]] = {
     "networks": networks,
     "work": alone,
+    "plain": without_native,
     "growth": growth,
     "profile": profile,
 }
