@@ -134,11 +134,10 @@ def step_tables(record: dict[str, Any]) -> str:
         for method, found in results["work"].items():
             text += row(method, f"{found['ms']:.1f}", f"{found['ratio']:.2f}")
     if "plain" in results:
-        text += "\nThe same in a process of its own, where a naive loop over the tensors pays for fresh memory in every step. After other methods\n"
-        text += "have used the process, as in the table above, memory is at hand and both are faster.\n"
-        text += head("", "ms", "× fused Adam")
+        text += "\nThe same in new processes with these methods alone, where all but Adam pay for fresh memory, in some more than in others:\n"
+        text += head("", "ms, median of the processes", "least", "most")
         for method, found in results["plain"].items():
-            text += row(method, f"{found['ms']:.1f}", f"{found['ratio']:.2f}")
+            text += row(method, *(f"{x:.1f}" for x in (found["ms"], min(found["all"]), max(found["all"]))))
     if "growth" in results:
         for axis in ("weights", "tensors", "samples"):
             methods = results["growth"][axis]
