@@ -134,7 +134,7 @@ def step_tables(record: dict[str, Any]) -> str:
         for method, found in results["work"].items():
             text += row(method, f"{found['ms']:.1f}", f"{found['ratio']:.2f}")
     if "plain" in results:
-        text += "\nThe same in new processes with these methods alone, where all but Adam pay for fresh memory, in some more than in others:\n"
+        text += "\nThe same in new processes with these methods alone. What fresh memory costs all but Adam differs between processes:\n"
         text += head("", "ms, median of the processes", "least", "most")
         for method, found in results["plain"].items():
             text += row(method, *(f"{x:.1f}" for x in (found["ms"], min(found["all"]), max(found["all"]))))
