@@ -129,6 +129,23 @@ def test_images(evidence: Evidence) -> None:
     assert f"{shown['Last-layer Laplace']} last-layer Laplace" in row
 
 
+def test_the_first_screen() -> None:
+    """The two strongest numbers, with the command that recorded them, stand before the instructions."""
+    first = (ROOT / "README.md").read_text().partition("## Install")[0]
+    rows = recorded("vision", "Fashion-MNIST, test images")
+    vadam, adamw = (
+        "{:.3f} and {:.3f}".format(*(number(rows[name][score]) for score in ("AUROC, mnist", "AUROC, notmnist")))
+        for name in ("Vadam (Theorem 1)", "AdamW")
+    )
+    assert f"AUROC of **{vadam}**; trained by AdamW, with {adamw}" in first
+    mixture, ensemble = (
+        f"{number(rows[name]['NLL']) + 1e-9:.3f}"  # the table rounds to four digits, and halves go up
+        for name in ("Mixture", "Deep ensemble")
+    )
+    assert f"NLL of **{mixture}**, a deep ensemble of five {ensemble}" in first
+    assert "`vadam run vision --preset paper`" in first
+
+
 def test_correlations(evidence: Evidence) -> None:
     rows = recorded("correlated")
     ours, bound = (number(rows[name]["USPS 3 vs 5"]) for name in ("EVON", "nearest diagonal Gaussian"))
