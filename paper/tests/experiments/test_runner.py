@@ -9,6 +9,7 @@ import pytest
 from experiments.counting.config import Config, preset
 from vadam_paper.experiments import Experiment, ExperimentError, runner
 from vadam_paper.experiments import context as context_module
+from vadam_paper.experiments.manifest import write_manifest
 from vadam_paper.experiments.results import read_run
 from vadam_paper.experiments.runner import run, run_folder
 
@@ -30,6 +31,16 @@ def test_manifest_says_what_was_run(tmp_path: Path) -> None:
     assert {"python", "torch", "numpy"} <= set(manifest["versions"])
     assert "running" not in manifest
     assert json.loads((run_folder(tmp_path, CONFIG) / "manifest.json").read_text()) == manifest
+
+
+def test_manifest_has_the_time_of_all_cells_and_the_peak_memory_of_the_largest_training(tmp_path: Path) -> None:
+    elapsed = {"config": CONFIG.fingerprint, "seconds": 2.0, "cpu_seconds": 1.5}
+    rows = {
+        str(i): {"cell": str(i), "result": {"megabytes": mb}, **elapsed} for i, mb in enumerate((80.5, 120.25, 3.0))
+    }
+    rows["scores"] = {"cell": "scores", "result": {"nll": 0.5}, **elapsed}
+    manifest = write_manifest(tmp_path, CONFIG, rows, len(rows), jobs=1, running=False)
+    assert (manifest["seconds"], manifest["cpu_seconds"], manifest["peak_megabytes"]) == (8.0, 6.0, 120.25)
 
 
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:

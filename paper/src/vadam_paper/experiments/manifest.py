@@ -59,6 +59,9 @@ def write_manifest(
         "cpu_seconds": round(sum(row["cpu_seconds"] for row in rows.values()), 1),
         "written": datetime.now(UTC).isoformat(timespec="seconds"),
     }
+    peak = max((row["result"].get("megabytes", 0.0) for row in rows.values()), default=0.0)
+    if peak:
+        manifest["peak_megabytes"] = peak  # of the training that took the most
     if running:
         manifest["running"] = os.getpid()
     atomic.write_text(folder / "manifest.json", json.dumps(manifest, indent=2) + "\n")
