@@ -117,6 +117,18 @@ def test_figure_3_left(cell: str) -> None:
     assert abs(end.mean() - shipped) < 4 * end.std(ddof=1) + 0.05
 
 
+OPEN = (Verdict.UNDECIDED, Verdict.NOT_RUN)
+
+
+@pytest.mark.parametrize("experiment", RECORDED, ids=lambda experiment: experiment.name)
+def test_an_open_claim_says_what_would_decide_it_and_a_decided_one_does_not(experiment: Experiment) -> None:
+    """Also in the data that the authors published; in numbers, unless another experiment is needed."""
+    for entry in entries(experiment, read_results(ROOT, experiment)):
+        for evidence in (entry.evidence, *entry.shipped.values()):
+            assert bool(evidence.would_decide) == (evidence.verdict in OPEN), entry.claim.id
+            assert not evidence.would_decide.startswith("More seeds"), entry.claim.id
+
+
 def rows_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
