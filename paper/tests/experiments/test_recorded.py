@@ -34,7 +34,6 @@ def test_recorded_by_this_version_with_the_paper_preset(experiment: Experiment) 
     assert set(results) <= set(experiment.protocols)
     for run in results.values():
         assert run.preset in experiment.presets[experiment.presets.index(experiment.judged_from) :]
-        assert run.manifest["commit"]
         if not experiment.sweep:  # a sweep is recorded as far as it goes
             assert run.manifest["cells_done"] == run.manifest["cells"]
             assert "running" not in run.manifest
@@ -117,6 +116,18 @@ def test_figure_3_left(cell: str) -> None:
     assert abs(end.mean() - shipped) < 4 * end.std(ddof=1) + 0.05
 
 
+OPEN = (Verdict.UNDECIDED, Verdict.NOT_RUN)
+
+
+@pytest.mark.parametrize("experiment", RECORDED, ids=lambda experiment: experiment.name)
+def test_an_open_claim_says_what_would_decide_it_and_a_decided_one_does_not(experiment: Experiment) -> None:
+    """Also in the data that the authors published; in numbers, unless another experiment is needed."""
+    for entry in entries(experiment, read_results(ROOT, experiment)):
+        for evidence in (entry.evidence, *entry.shipped.values()):
+            assert bool(evidence.would_decide) == (evidence.verdict in OPEN), entry.claim.id
+            assert not evidence.would_decide.startswith("More seeds"), entry.claim.id
+
+
 def rows_of(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -126,9 +137,14 @@ ROWS = sorted(ROOT.glob("*/*/rows.jsonl"))
 
 @pytest.mark.parametrize("path", ROWS, ids=lambda path: f"{path.parents[1].name}-{path.parent.name}")
 def test_every_row_names_a_commit(path: Path) -> None:
-    """A row names the commit of the code that made it, or the commit with which it landed; each is in the history."""
+    """A row names the commit of the code that made it, or the commit with which it landed; each is in the history.
+
+    So does the manifest, whose commit is that of the last write; the older ones were written from changed files.
+    """
     commits = {row.get("commit") or row.get("landed") for row in rows_of(path)}
     assert None not in commits
+    manifest = json.loads((path.parent / "manifest.json").read_text(encoding="utf-8"))
+    commits.add((manifest["commit"] or manifest["landed"]).removesuffix("+"))
     assert all(re.fullmatch(r"[0-9a-f]{12}", commit) for commit in commits)
     git = shutil.which("git")
     whole = git and subprocess.run(

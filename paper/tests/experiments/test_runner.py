@@ -122,6 +122,20 @@ def test_evidence_is_not_recorded_from_changed_files_unless_asked_to(
     assert run(COUNTING, config, tmp_path)["cells_done"] == 4  # nothing is left to record
 
 
+def test_a_refused_run_keeps_what_is_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = preset("paper", "text")
+    monkeypatch.setattr(runner, "commit", lambda: "0123456789ab")
+    run(COUNTING, config, tmp_path)
+    checkpoint = context_module.checkpoint_path(run_folder(tmp_path, config), "cell-0")
+    checkpoint.parent.mkdir()
+    checkpoint.touch()
+    monkeypatch.setattr(runner, "commit", lambda: "0123456789ab+")
+    with pytest.raises(ExperimentError, match="--allow-changes"):
+        run(COUNTING, config, tmp_path, resume=False)
+    assert len(results(tmp_path, config)) == 4
+    assert checkpoint.exists()
+
+
 def _stop_after(part: float):
     def report(fraction: float) -> None:
         if fraction >= part:

@@ -153,9 +153,9 @@ def test_mc_dropout_is_trained_as_long_and_searched_as_widely() -> None:
 
 
 @pytest.mark.parametrize(
-    ("gain", "verdict"), [(0.5, Verdict.SUPPORTED), (-0.5, Verdict.CONTRADICTED), (0.0, Verdict.CONTRADICTED)]
+    ("gain", "verdict"), [(0.5, Verdict.CONTRADICTED), (-0.5, Verdict.SUPPORTED), (0.0, Verdict.SUPPORTED)]
 )
-def test_the_claim_about_converged_mc_dropout_is_judged_on_common_splits(gain: float, verdict: Verdict) -> None:
+def test_the_aim_against_converged_mc_dropout_is_judged_on_common_splits(gain: float, verdict: Verdict) -> None:
     rng = np.random.default_rng(0)
     cells = {}
     for name in comparison.SETS:
@@ -164,6 +164,7 @@ def test_the_claim_about_converged_mc_dropout_is_judged_on_common_splits(gain: f
         few = rng.normal(0, 0.01, 5)
         cells[f"mc-dropout-{name}"] = {"rmse": 2 + base[:5] - gain + few, "log_likelihood": gain - base[:5] + few}
     claim = next(c for c in claims.CLAIMS if c.id == "uci-dropout-converged")
+    assert claim.beyond_paper  # the paper compares with MC-Dropout after 40 epochs
     assert claim.judge is not None
     whole = Recorded("paper", "best", {}, cells)
     assert claim.judge({"best": whole}).verdict == verdict

@@ -13,6 +13,7 @@ from vadam_paper.experiments.ledger import Claim, Entry, Evidence, Verdict
 from vadam_paper.experiments.runner import run, run_folder
 from vadam_paper.experiments.tables import Table
 from vadam_paper.report import build, claims, markdown
+from vadam_paper.report.build import as_json
 
 VOID = {"meta", "link", "input", "br", "img", "hr"}
 
@@ -139,6 +140,16 @@ def test_a_decided_claim_does_not_say_what_would_decide_it() -> None:
     rows = [claims.ledger([row], ()) for row in rows]
     assert ["More seeds." in row for row in rows] == [v in (Verdict.UNDECIDED, Verdict.NOT_RUN) for v in Verdict]
     assert all("by 1e−17 [−2, 3-4]" in row for row in rows)
+
+
+def test_published_data_say_what_would_decide_them_too() -> None:
+    yes, maybe = Evidence(Verdict.SUPPORTED, "", "More seeds."), Evidence(Verdict.UNDECIDED, "", "Another run.")
+    entry = Entry("theory", "Theorem 1", Claim("a", "§1", "It holds."), yes, {"1": yes, "2": maybe})
+    page = claims.ledger([entry], ())
+    assert "Another run." in page
+    assert "More seeds." not in page
+    (row,) = as_json([entry])["claims"]
+    assert [run["would_decide"] for run in (row, *row["published_data"].values())] == ["", "", "Another run."]
 
 
 def test_figures_are_written_as_png_and_svg(folder: Path) -> None:

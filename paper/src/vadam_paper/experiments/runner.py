@@ -54,10 +54,7 @@ def run(
     folder = run_folder(out, config)
     costs = experiment.cells(config)
     with Store(folder, config.fingerprint) as store:
-        if not resume:
-            store.clear()
-            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
-        done = store.rows()
+        done = store.rows() if resume else {}
         tracker = _Tracker(costs, done, progress)
         todo = [key for key in costs if key not in done]
         if not experiment.sweep:
@@ -67,6 +64,9 @@ def run(
             return recorded
         if todo and config.preset in experiment.judging_presets and not allow_changes:
             _refuse_changed_files(config.preset)
+        if not resume:
+            store.clear()
+            shutil.rmtree(folder / "checkpoints", ignore_errors=True)
         write_manifest(folder, config, done, len(costs), jobs=jobs, running=True)
         in_turn = jobs == 1 or workers > 1 or len(todo) < 2
         finished = partial(_serially, workers) if in_turn else _in_processes(min(jobs, len(todo)))

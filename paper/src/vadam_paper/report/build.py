@@ -52,9 +52,13 @@ def as_json(rows: list[Entry]) -> dict[str, object]:
                 "claim": entry.claim.says,
                 "evidence": entry.evidence.text,
                 "verdict": entry.evidence.verdict.value,
-                "would_decide": entry.evidence.would_decide,
+                "would_decide": claims.would_decide(entry.evidence),
                 "published_data": {
-                    label: {"verdict": evidence.verdict.value, "evidence": evidence.text}
+                    label: {
+                        "verdict": evidence.verdict.value,
+                        "evidence": evidence.text,
+                        "would_decide": claims.would_decide(evidence),
+                    }
                     for label, evidence in entry.shipped.items()
                 },
             }

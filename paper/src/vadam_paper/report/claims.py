@@ -5,12 +5,17 @@ from collections import Counter
 
 from vadam.report import html
 from vadam_paper.experiments.contract import Experiment
-from vadam_paper.experiments.ledger import Entry, Verdict
+from vadam_paper.experiments.ledger import Entry, Evidence, Verdict
 
 OPEN = (Verdict.UNDECIDED, Verdict.NOT_RUN)
 MINUS = re.compile(r"(?<![\w.])-(?=\d)|(?<=\de)-(?=\d)")
 """The hyphen of a negative number or exponent."""
 SIGNS = {Verdict.SUPPORTED: "✓", Verdict.CONTRADICTED: "✗", Verdict.UNDECIDED: "?", Verdict.NOT_RUN: "–"}
+
+
+def would_decide(evidence: Evidence) -> str:
+    """Return what would decide an open claim; empty for a decided one."""
+    return evidence.would_decide if evidence.verdict in OPEN else ""
 
 
 def slug(verdict: Verdict) -> str:
@@ -106,8 +111,6 @@ def _button(value: str, label: str, count: int, *, pressed: bool) -> str:
 
 def _row(entry: Entry, more: str = "") -> str:
     verdict = entry.evidence.verdict
-    open_still = entry.evidence.would_decide if verdict in OPEN else ""
-    decide = f'<p class="decide"><b>Would decide it:</b> {_numbers(open_still)}</p>' if open_still else ""
     return (
         f'<tr id="claim-{html.text(entry.claim.id)}" data-verdict="{slug(verdict)}" '
         f'data-artefact="{html.text(entry.experiment)}">'
@@ -115,8 +118,15 @@ def _row(entry: Entry, more: str = "") -> str:
         f"<td><p>{html.text(entry.claim.says)}</p>"
         f'<p class="where">{html.text(entry.claim.where)} · <a href="#{html.text(entry.experiment)}">'
         f"{html.text(entry.experiment)}</a></p></td>"
-        f"<td><p>{_numbers(entry.evidence.text)}</p>{decide}</td>{more}</tr>"
+        f"<td>{_measured(entry.evidence)}</td>{more}</tr>"
     )
+
+
+def _measured(evidence: Evidence) -> str:
+    """Return the numbers of a verdict, and what would decide it if it is open."""
+    plan = would_decide(evidence)
+    decide = f'<p class="decide"><b>Would decide it:</b> {_numbers(plan)}</p>' if plan else ""
+    return f"<p>{_numbers(evidence.text)}</p>{decide}"
 
 
 def _numbers(text: str) -> str:
@@ -133,6 +143,6 @@ def _shipped(entry: Entry) -> str:
     if not entry.shipped:
         return '<p class="absent">none about it</p>'
     return "".join(
-        f"<details><summary>{_badge(evidence.verdict)} {html.text(label)}</summary><p>{_numbers(evidence.text)}</p></details>"
+        f"<details><summary>{_badge(evidence.verdict)} {html.text(label)}</summary>{_measured(evidence)}</details>"
         for label, evidence in entry.shipped.items()
     )
