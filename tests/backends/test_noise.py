@@ -205,7 +205,9 @@ def test_the_same_seed_is_the_same_run_for_any_number_of_threads(spec: Spec, bac
     results = []
     for number in (1, 1, 2, 5, 7):
         torch.set_num_threads(number)
-        weights = [nn.Parameter(torch.linspace(-1, 1, n)) for n in (2 * CHUNK + 5 * SHARED + 13, 7, 300, CHUNK // 2 + 1)]
+        weights = [
+            nn.Parameter(torch.linspace(-1, 1, n)) for n in (2 * CHUNK + 5 * SHARED + 13, 7, 300, CHUNK // 2 + 1)
+        ]
         opt = spec.make(weights, generator=torch.Generator().manual_seed(0), backend=backend)
         for _ in range(3):
             opt.zero_grad()
