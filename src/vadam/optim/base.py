@@ -186,7 +186,7 @@ class VariationalOptimizer(Recovery):
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        draw = self._weights.draw_again(noise, sign)
+        draw = self._weights.draw_again(noise, sign, trained)
         if draw is None:
             buckets = self._buckets(trained, sampled=True)
             draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)

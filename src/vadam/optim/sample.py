@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
 from vadam.backends import Draw
+from vadam.backends.bucket import are_same
 from vadam.backends.noise import NoiseSource
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.interrupts import Uninterrupted
@@ -122,12 +123,12 @@ class WeightState:
         _held.pop(id(self), None)
         return sample
 
-    def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
+    def draw_again(self, noise: NoiseSource, sign: float, trained: list[Tensor]) -> Draw | None:
         """Return a draw in place of the sample that the parameters still hold; None if they hold the mean, as afterwards."""
         held = self._overdue
         if held is None:
             return None
-        if held.draw.redraw(noise, sign):
+        if are_same(held.watched, trained) and held.draw.redraw(noise, sign):  # none was frozen since
             return held.draw
         held.draw.restore()
         self._overdue = None
