@@ -407,3 +407,28 @@ def test_squares_that_overflow_are_refused(scales: tuple[float, ...]) -> None:
     with pytest.raises(FloatingPointError, match="the curvature of parameter"):
         opt.step(closure)
     assert torch.equal(model.weight, before)
+
+
+@pytest.mark.parametrize("way", ["closure", "context"])
+@pytest.mark.parametrize("name", ["Vadam", "Vprop", "VadaGrad"])
+def test_squares_that_overflow_where_samples_cancel_are_refused(name: str, way: str) -> None:
+    w = nn.Parameter(torch.ones(3))
+    opt = BY_NAME[name].make([w], samples=3)
+    precision, scales = opt.posterior().precision["0"], iter((1e20, -1e20, 1.0))
+
+    def closure() -> None:
+        (next(scales) * w.sum()).backward()
+
+    def step() -> None:
+        if way == "closure":
+            opt.step(closure)
+            return
+        for _ in range(3):
+            with opt.sampled_params():
+                closure()
+        opt.step()
+
+    with pytest.raises(FloatingPointError, match="the root mean square gradient of parameter '0'"):
+        step()
+    assert torch.equal(w.detach(), torch.ones(3))
+    assert torch.equal(opt.posterior().precision["0"], precision)

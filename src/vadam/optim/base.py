@@ -226,7 +226,11 @@ class VariationalOptimizer(Recovery):
 
     def _update_by(self, g: Grads, h: Grads, overflow: Tensor | None = None) -> None:
         """Check ĝ and ĥ, then apply the rule. On an error nothing has changed."""
-        kinds = {"gradient": g} if self.supports_deterministic else {"gradient": g, "curvature": h}
+        kinds = {"gradient": g}
+        if not self.supports_deterministic:
+            kinds["curvature"] = h
+        elif h:  # gradients of several samples may cancel where their squares overflow
+            kinds["root mean square gradient"] = dict(zip(h, torch._foreach_sqrt([*h.values()]), strict=True))
         verdict = self._judge(kinds, overflow, with_norms=self._estimate.needs_norms)
         if not verdict.refused:
             scale = None if verdict.norms is None else self._estimate.scale(verdict.norms)
