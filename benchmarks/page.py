@@ -28,6 +28,10 @@ operators. `backend="plain"` uses these for all weights, `backend="native"` requ
 `torch.compile`, which needs a C++ compiler. The tests compare every path with the plain rule in lock step.
 In the tables a name alone means default arguments.
 
+Each process compiles the loops again, which takes about 0.1 s. So there is no cache on disk, which several processes, another processor or
+a new version could spoil. llvmlite is a dependency of the package: the install line of README gives the loops. Where it cannot be
+loaded, `backend="auto"` uses torch's operators.
+
 ```python
 import torch, vadam
 
