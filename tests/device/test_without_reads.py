@@ -201,6 +201,23 @@ def test_a_refused_step_is_masked_and_the_next_one_says_so(
     assert not same(problem.weights(), weights)
 
 
+@pytest.mark.parametrize("as_tensors", [False, True])
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_scalars_of_a_checkpoint_stay_on_the_host(spec: Spec, as_tensors: bool) -> None:
+    """A checkpoint of the CPU is loaded on another device: vectors move there, scalars are numbers."""
+    problem = Problem()
+    saved = spec.make_for(problem.model)
+    problem.step(saved, spec)
+    checkpoint = saved.state_dict()
+    for state in checkpoint["state"].values() if as_tensors else ():
+        state.update({name: torch.tensor(x) for name, x in state.items() if isinstance(x, float)})
+    opt = spec.make_for(problem.model.to("meta"))
+    opt.load_state_dict(checkpoint)
+    assert_on(torch.device("meta"), opt)
+    scalars = {name for state in saved.state.values() for name, x in state.items() if isinstance(x, float)}
+    assert all(isinstance(state[name], float) for state in opt.state.values() for name in scalars & {*state})
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_a_step_on_every_device(spec: Spec, device: str) -> None:
