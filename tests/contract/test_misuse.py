@@ -17,12 +17,16 @@ from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 LOOPS = [s for s in SPECS if "attach" in s.ways]
 
 
-@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@pytest.mark.parametrize(
+    ("way", "samples", "dtype"),
+    [("closure", 3, torch.float32), ("context", 1, torch.float64), ("attach", 1, torch.float64)],
+    ids=str,
+)
 @pytest.mark.parametrize("part", range(30))
-def test_an_interrupt_at_any_line_leaves_the_mean(way: str, part: int) -> None:
+def test_an_interrupt_at_any_line_leaves_the_mean(way: str, samples: int, dtype: torch.dtype, part: int) -> None:
     """A signal at some line of the optimizer's own code: the weights are a mean afterwards, and training goes on."""
-    spec, problem = BY_NAME["Vadam"], Problem()
-    opt = spec.make(problem.model.parameters(), lr=0.0)
+    spec, problem = BY_NAME["Vadam"], Problem(dtype)
+    opt = spec.make(problem.model.parameters(), lr=0.0, samples=samples)
     if way == "attach":
         opt.attach(problem.model)
     problem.step(opt, spec, way)
