@@ -86,7 +86,7 @@ def bars(records: dict[str, Any]) -> str:
     plain = records.get("step", {}).get("results", {}).get("plain")
     if plain:
         naive = plain["Vadam, plain"]["ms"] / plain[LOOP_VADAM]["ms"]
-        at_most("the same without native loops, × a naive loop over the tensors", naive, 1)
+        at_most("the same without native loops, in new processes, × a naive loop over the tensors", naive, 1)
     calls = records.get("step", {}).get("results", {}).get("profile", {}).get("mlp")
     if calls:
         at_most("calls of Python functions in a training step of Vadam, mlp", calls[FAST]["calls"], CALLS)
