@@ -181,7 +181,7 @@ def test_clipping_and_loss_scaling_stay_on_the_device() -> None:
 def test_a_refused_step_is_masked_and_the_next_one_says_so(
     spec: Spec, way: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Checks of another device, on tensors with values: those of the CPU are taken for such."""
+    """Take tensors of the CPU, which have values, for those of another device."""
     monkeypatch.setattr("vadam.optim.nonfinite._is_cpu", lambda x: False)
     problem = Problem()
     opt = spec.make(problem.model.named_parameters(), samples=samples, backend="plain")
@@ -204,7 +204,7 @@ def test_a_refused_step_is_masked_and_the_next_one_says_so(
 @pytest.mark.parametrize("as_tensors", [False, True])
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_scalars_of_a_checkpoint_stay_on_the_host(spec: Spec, as_tensors: bool) -> None:
-    """A checkpoint of the CPU is loaded on another device: vectors move there, scalars are numbers."""
+    """Load a checkpoint of the CPU on another device: vectors move there, scalars are numbers."""
     problem = Problem()
     saved = spec.make_for(problem.model)
     problem.step(saved, spec)
