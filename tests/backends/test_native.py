@@ -6,6 +6,7 @@ import subprocess
 import sys
 import weakref
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -491,6 +492,29 @@ def test_memory_that_is_read_in_another_order(what: str) -> None:
         return layer.weight.detach().clone()
 
     torch.testing.assert_close(run("native"), run("plain"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("way", ["context", "paused"])
+@pytest.mark.parametrize("store_mean", [True, False])
+def test_memory_whose_order_changes_inside_a_sample(way: str, store_mean: bool) -> None:
+    """Noise belongs to weights, not to places in memory: sample, mean and ĝ∘ε/σ are those of the draw."""
+    images, weight = torch.randn(4, 3, 5, 5), nn.Parameter(torch.randn(4, 3, 5, 5))
+    opt = vadam.IVON([weight], betas=(0.9, 0.99), num_data=100, backend="native", store_mean=store_mean)
+    mean, sigma = weight.detach().clone(), opt.posterior().stddev["0"]
+    with opt.sampled_params() if way == "context" else nullcontext():
+        opt.train() if way == "paused" else None
+        theta = weight.detach().clone()
+        opt.eval() if way == "paused" else None
+        weight.data = weight.data.to(memory_format=torch.channels_last)
+        opt.train() if way == "paused" else None
+        torch.testing.assert_close(weight.detach(), theta)
+        (weight * images).sum().backward()
+    opt.eval()
+    torch.testing.assert_close(weight.detach(), mean)
+    opt.step()
+    h = images * (theta - mean) / sigma**2
+    s = 0.99 + 0.01 * h + 0.5 * 0.01**2 * (1 - h) ** 2 / (1 + 1 / 100)
+    torch.testing.assert_close(opt.state[weight]["s"], s, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("backend", ["plain", "native"])

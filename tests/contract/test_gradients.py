@@ -162,8 +162,13 @@ def test_nonfinite_gradients_are_refused_or_skipped(spec: Spec) -> None:
     problem.step(opt, spec)
     weights, state = problem.weights(), snapshot(opt)
     problem.y[0] = float("nan")
-    with pytest.raises(FloatingPointError, match=r"'\d.(weight|bias)' of shape .* is not finite"):
+
+    def step_and_look() -> int:
         problem.step(opt, spec)
+        return opt.skipped_steps  # on a GPU the flags of the step are looked at here
+
+    with pytest.raises(FloatingPointError, match=r"'\d.(weight|bias)' of shape .* is not finite"):
+        step_and_look()
     assert same(problem.weights(), weights)
     assert same(snapshot(opt), state)
     opt.nonfinite = "skip"
@@ -217,3 +222,24 @@ def test_weights_may_move_between_the_samples_of_a_closure(antithetic: bool) -> 
     still, moved = trained(moves=False), trained(moves=True)
     assert all(torch.equal(a, b) for a, b in zip(still, moved, strict=True))
     assert len({tuple(w.flatten().tolist()) for w in still[:12]}) == 12
+
+
+@pytest.mark.parametrize("backend", ["plain", "auto"])
+def test_a_weight_that_a_closure_freezes_holds_its_mean_in_the_next_samples(backend: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    opt = vadam.Vadam(model.parameters(), num_data=10, samples=3, backend=backend)
+    mean, seen = model.weight.detach().clone(), []
+
+    def closure() -> torch.Tensor:
+        opt.zero_grad()
+        seen.append(model.weight.detach().clone())
+        loss = model(torch.ones(5, 3)).square().mean()
+        loss.backward()
+        model.weight.requires_grad_(False)
+        return loss
+
+    opt.step(closure)
+    assert not torch.equal(seen[0], mean)
+    assert torch.equal(seen[1], mean)
+    assert torch.equal(seen[2], mean)

@@ -17,12 +17,16 @@ from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 LOOPS = [s for s in SPECS if "attach" in s.ways]
 
 
-@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@pytest.mark.parametrize(
+    ("way", "samples", "dtype"),
+    [("closure", 3, torch.float32), ("context", 1, torch.float64), ("attach", 1, torch.float64)],
+    ids=str,
+)
 @pytest.mark.parametrize("part", range(30))
-def test_an_interrupt_at_any_line_leaves_the_mean(way: str, part: int) -> None:
+def test_an_interrupt_at_any_line_leaves_the_mean(way: str, samples: int, dtype: torch.dtype, part: int) -> None:
     """A signal at some line of the optimizer's own code: the weights are a mean afterwards, and training goes on."""
-    spec, problem = BY_NAME["Vadam"], Problem()
-    opt = spec.make(problem.model.parameters(), lr=0.0)
+    spec, problem = BY_NAME["Vadam"], Problem(dtype)
+    opt = spec.make(problem.model.parameters(), lr=0.0, samples=samples)
     if way == "attach":
         opt.attach(problem.model)
     problem.step(opt, spec, way)
@@ -407,3 +411,28 @@ def test_squares_that_overflow_are_refused(scales: tuple[float, ...]) -> None:
     with pytest.raises(FloatingPointError, match="the curvature of parameter"):
         opt.step(closure)
     assert torch.equal(model.weight, before)
+
+
+@pytest.mark.parametrize("way", ["closure", "context"])
+@pytest.mark.parametrize("name", ["Vadam", "Vprop", "VadaGrad"])
+def test_squares_that_overflow_where_samples_cancel_are_refused(name: str, way: str) -> None:
+    w = nn.Parameter(torch.ones(3))
+    opt = BY_NAME[name].make([w], samples=3)
+    precision, scales = opt.posterior().precision["0"], iter((1e20, -1e20, 1.0))
+
+    def closure() -> None:
+        (next(scales) * w.sum()).backward()
+
+    def step() -> None:
+        if way == "closure":
+            opt.step(closure)
+            return
+        for _ in range(3):
+            with opt.sampled_params():
+                closure()
+        opt.step()
+
+    with pytest.raises(FloatingPointError, match="the root mean square gradient of parameter '0'"):
+        step()
+    assert torch.equal(w.detach(), torch.ones(3))
+    assert torch.equal(opt.posterior().precision["0"], precision)

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import vadam
 from devices import DEVICES, Launches, fake
-from specs import BY_NAME, SPECS, Spec
+from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 
 GIVEN = [pytest.param(s, way, id=f"{s}-{way}") for s in SPECS if s.backward and not s.needs_attach for way in s.ways]
 ELEMENTWISE = [param for param in GIVEN if param.values[0].elementwise]
@@ -174,6 +174,48 @@ def test_clipping_and_loss_scaling_stay_on_the_device() -> None:
             nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             opt.step()
         assert_on(device, opt)
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("spec", "way"), DIFFERENTIATED)
+def test_a_refused_step_is_masked_and_the_next_one_says_so(
+    spec: Spec, way: str, samples: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Take tensors of the CPU, which have values, for those of another device."""
+    monkeypatch.setattr("vadam.optim.nonfinite._is_cpu", lambda x: False)
+    problem = Problem()
+    opt = spec.make(problem.model.named_parameters(), samples=samples, backend="plain")
+    if spec.needs_attach or way == "attach":
+        opt.attach(problem.model)
+    problem.step(opt, spec, way)
+    weights, state, targets = problem.weights(), snapshot(opt), problem.y.clone()
+    problem.y[0] = float("nan")
+    problem.step(opt, spec, way)
+    assert same(problem.weights(), weights)
+    problem.y.copy_(targets)
+    with pytest.raises(FloatingPointError, match=r"'\d.(weight|bias)' of shape .* is not finite"):
+        problem.step(opt, spec, way)
+    assert same(problem.weights(), weights)
+    assert same(snapshot(opt), state)
+    problem.step(opt, spec, way)
+    assert not same(problem.weights(), weights)
+
+
+@pytest.mark.parametrize("as_tensors", [False, True])
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_scalars_of_a_checkpoint_stay_on_the_host(spec: Spec, as_tensors: bool) -> None:
+    """Load a checkpoint of the CPU on another device: vectors move there, scalars are numbers."""
+    problem = Problem()
+    saved = spec.make_for(problem.model)
+    problem.step(saved, spec)
+    checkpoint = saved.state_dict()
+    for state in checkpoint["state"].values() if as_tensors else ():
+        state.update({name: torch.tensor(x) for name, x in state.items() if isinstance(x, float)})
+    opt = spec.make_for(problem.model.to("meta"))
+    opt.load_state_dict(checkpoint)
+    assert_on(torch.device("meta"), opt)
+    scalars = {name for state in saved.state.values() for name, x in state.items() if isinstance(x, float)}
+    assert all(isinstance(state[name], float) for state in opt.state.values() for name in scalars & {*state})
 
 
 @pytest.mark.parametrize("device", DEVICES)

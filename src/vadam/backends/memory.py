@@ -52,6 +52,7 @@ class Rows:
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
+        self.shapes = [*map(_shape, tensors)]
         self.memory = memory_of(tensors)
         self.column = Column(self.memory[0])
         self.tiles = tiles_of((*self.memory[1],))
@@ -80,6 +81,11 @@ class Rows:
     def are_current(self) -> bool:
         """Return True if no tensor has moved in memory since the rows were made."""
         return memory_of(self.tensors) == self.memory
+
+    def elsewhere(self) -> Rows:
+        """Return rows of uninitialised memory in the layout that the tensors had when these rows were made."""
+        flat = [torch.empty(size, dtype=torch.float32, device="cpu") for size in self.memory[1]]
+        return Rows(_laid_out(flat, self.shapes, self.memory[-1]))
 
     def find(self, tensors: Sequence[Tensor]) -> Column | None:
         """Return the addresses of tensors with the layout of these rows, None if one has another."""
@@ -164,11 +170,15 @@ class Buffers:
             for flat, starts in zip(self._pieces, self._rows.pieces, strict=True)
             for start, end in pairwise(starts)
         ]
-        strides = self._rows.memory[-1]
-        if strides is None:
-            return [part.view(shape) for part, shape in zip(parts, self._shapes, strict=True)]
-        layouts = zip(parts, self._shapes, strides, strict=True)
-        return [part.as_strided(shape, stride) for part, shape, stride in layouts]
+        return _laid_out(parts, self._shapes, self._rows.memory[-1])
+
+
+def _laid_out(parts: list[Tensor], shapes: list[Any], strides: list[Any] | None) -> list[Tensor]:
+    """Return views of vectors in these shapes; contiguous if no strides are given."""
+    if strides is None:
+        return [part.view(shape) for part, shape in zip(parts, shapes, strict=True)]
+    layouts = zip(parts, shapes, strides, strict=True)
+    return [part.as_strided(shape, stride) for part, shape, stride in layouts]
 
 
 class Call:

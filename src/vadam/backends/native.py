@@ -152,6 +152,7 @@ class NativeDraw:
     ) -> None:
         self.buckets = buckets
         self._native, self._noise, self._sign, self._keep_mean, self.other = native, noise, sign, keep_mean, other
+        self._drawn_at: list[Rows] = [bucket.rows for bucket in native]  # noise follows the order of their memory
         self._was_perturbed = False
         self._means: dict[int, Buffers | None] = {}  # of the buckets that hold the sample; None where it is drawn again
         self._repeated: dict[int, Call] = {}  # by which another sample is drawn at the same means
@@ -161,7 +162,7 @@ class NativeDraw:
         means = self._means.values()
         if self.other is not None or None in means or len(means) < len(self._native):
             return False
-        if False in map(_is_current, self._native):
+        if False in map(Rows.are_current, self._drawn_at):
             return False
         self._noise, self._sign = noise, sign
         return True
@@ -173,12 +174,11 @@ class NativeDraw:
             if means is not None:
                 self._perturb_from(k, means)
                 continue
-            # While a sample is paused the parameters may move.
-            rows = _rows(bucket) if self._was_perturbed else bucket.rows
-            call = Call(rows or _rows_anew(bucket))
-            if rows is not None:
+            rows = self._rows(k) if self._was_perturbed else self._drawn_at[k]
+            call = Call(rows)
+            if rows is self._drawn_at[k]:
                 call.add_rows()
-            else:  # given other data while the sample was paused
+            else:  # moved while the sample was paused
                 call.add([p.detach() for p in bucket.params], written=True)
             means = Buffers(call.rows) if self._keep_mean else None
             if means is not None:
@@ -197,7 +197,7 @@ class NativeDraw:
         if call is not None:
             call.run_again(self._noise.seed, self._sign)
             return
-        call = self._repeated[k] = Call(self._native[k].rows)
+        call = self._repeated[k] = Call(self._drawn_at[k])
         call.add_rows()
         call.add_column(means.column)
         self._run(partial(kernels.perturb, from_mean=True), k, call, self._sign)
@@ -254,7 +254,7 @@ class NativeDraw:
         for k, bucket in enumerate(self._native):
             if any(p in grads for p in bucket.params):
                 given = [grads[p] if p in grads else torch.zeros_like(p) for p in bucket.params]
-                rows = _rows_anew(bucket)
+                rows = self._rows(k)
                 buffers, call = Buffers(rows), Call(rows)
                 call.add(given)
                 call.add_column(buffers.column)
@@ -267,7 +267,7 @@ class NativeDraw:
         """Return ε of every parameter."""
         noise: Grads = {}
         for k, bucket in enumerate(self._native):
-            rows = _rows_anew(bucket)
+            rows = self._rows(k)
             buffers, call = Buffers(rows), Call(rows)
             call.add_column(buffers.column)
             self._run(kernels.noise, k, call, self._sign)
@@ -276,9 +276,14 @@ class NativeDraw:
 
     def _shift_back(self, k: int, tensors: list[Tensor]) -> None:
         """Turn samples of a bucket into means by drawing the noise again."""
-        call = Call(_rows_anew(self._native[k]))
+        call = Call(self._rows(k))
         call.add(tensors, written=True)
         self._run(kernels.perturb, k, call, -self._sign)
+
+    def _rows(self, k: int) -> Rows:
+        """Return rows in the layout in which a bucket was drawn: its own, or of other memory if a parameter has moved since."""
+        drawn_at = self._drawn_at[k]
+        return drawn_at if drawn_at.are_current() else drawn_at.elsewhere()
 
     def _run(self, make_kernel: Any, k: int, call: Call, sign: float) -> None:
         """Run a kernel of the noise on a bucket."""
@@ -317,17 +322,6 @@ def _rows(bucket: Bucket) -> Rows | None:
         fits = bucket.dtype is torch.float32 and not bucket.overlaps and kernels.is_arithmetic(bucket.rule)
         bucket.rows = Rows.make(bucket.params) if fits else None
     return bucket.rows
-
-
-def _is_current(bucket: Bucket) -> bool:
-    """Return True if the parameters of a bucket are at the addresses that native loops last used."""
-    return bucket.rows is not None and bucket.rows.are_current()
-
-
-def _rows_anew(bucket: Bucket) -> Rows:
-    """Return the layout of a bucket that native loops perturbed, also if its parameters cannot be rows any more."""
-    rows = _rows(bucket)
-    return rows if rows is not None else Rows([torch.empty_like(local(p), dtype=torch.float32) for p in bucket.params])
 
 
 def _dense_rows(tensors: Sequence[Tensor]) -> Rows | None:

@@ -186,7 +186,7 @@ class VariationalOptimizer(Recovery):
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
-        draw = self._weights.draw_again(noise, sign)
+        draw = self._weights.draw_again(noise, sign, trained)
         if draw is None:
             buckets = self._buckets(trained, sampled=True)
             draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
@@ -226,7 +226,11 @@ class VariationalOptimizer(Recovery):
 
     def _update_by(self, g: Grads, h: Grads, overflow: Tensor | None = None) -> None:
         """Check ĝ and ĥ, then apply the rule. On an error nothing has changed."""
-        kinds = {"gradient": g} if self.supports_deterministic else {"gradient": g, "curvature": h}
+        kinds = {"gradient": g}
+        if not self.supports_deterministic:
+            kinds["curvature"] = h
+        elif h:  # gradients of several samples may cancel where their squares overflow
+            kinds["root mean square gradient"] = dict(zip(h, torch._foreach_sqrt([*h.values()]), strict=True))
         verdict = self._judge(kinds, overflow, with_norms=self._estimate.needs_norms)
         if not verdict.refused:
             scale = None if verdict.norms is None else self._estimate.scale(verdict.norms)

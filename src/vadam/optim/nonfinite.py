@@ -38,7 +38,7 @@ class PendingCheck:
     ) -> None:
         vectors = [(kind, params, values) for kind, norms in norms_of.items() for params, values in norms.vectors]
         self._params = [(kind, p) for kind, params, _ in vectors for p in params]
-        device = next(values.device for _, _, values in vectors if not values.is_cpu)
+        device = next(values.device for _, _, values in vectors if not _is_cpu(values))
         norms = [values if values.device == device else values.to(device) for _, _, values in vectors]
         flags = (norms[0] if len(norms) == 1 else torch.cat(norms)) < bound
         self._may_overflow = overflow is not None

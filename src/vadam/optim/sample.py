@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.utils.weak import TensorWeakRef
 
 from vadam.backends import Draw
+from vadam.backends.bucket import are_same
 from vadam.backends.noise import NoiseSource
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.interrupts import Uninterrupted
@@ -69,7 +70,7 @@ class Sample:
             )
 
 
-_held: dict[int, WeightState] = {}  # the states of all optimizers whose parameters hold a sample
+_held: set[WeightState] = set()  # the states of all optimizers whose parameters hold a sample
 
 
 class WeightState:
@@ -98,7 +99,7 @@ class WeightState:
     def open(self, sample: Sample, owner: Owner) -> None:
         """Let the parameters hold a sample; on an error they hold the mean. To be called where signals wait."""
         self._refuse_second_sample(sample)
-        _held[id(self)] = self
+        _held.add(self)
         self.sample, self.owner = sample, owner
         if self.paused is not None:
             self._end_pause()
@@ -119,15 +120,15 @@ class WeightState:
         if restore:
             sample.draw.restore(keep_sample=keep_sample)
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
-        _held.pop(id(self), None)
+        _held.discard(self)
         return sample
 
-    def draw_again(self, noise: NoiseSource, sign: float) -> Draw | None:
+    def draw_again(self, noise: NoiseSource, sign: float, trained: list[Tensor]) -> Draw | None:
         """Return a draw in place of the sample that the parameters still hold; None if they hold the mean, as afterwards."""
         held = self._overdue
         if held is None:
             return None
-        if held.draw.redraw(noise, sign):
+        if are_same(held.watched, trained) and held.draw.redraw(noise, sign):  # none was frozen since
             return held.draw
         held.draw.restore()
         self._overdue = None
@@ -161,11 +162,11 @@ class WeightState:
             if held is not None:
                 held.draw.restore()
         self.sample, self.owner, self._overdue = None, None, None
-        _held.pop(id(self), None)
+        _held.discard(self)
 
     def _refuse_second_sample(self, sample: Sample) -> None:
         """Raise if another optimizer's sample is in the parameters: its mean and this one's would overwrite each other."""
-        for state in [*_held.values()]:
+        for state in [*_held]:
             if state is not self and state.sample is not None and not {*state.sample.params}.isdisjoint(sample.params):
                 raise RuntimeError(
                     f"the parameters hold a sample of another optimizer, opened by {state.owner and state.owner.value}: end it "
