@@ -206,8 +206,8 @@ class VariationalOptimizer(Recovery):
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         """Add a closed sample to the estimate; one without a gradient does not count."""
         captured = self._over_ranks(self._captured(sample))
-        if sample.strays:
-            sample.refuse_strays()
+        if sample.strays is not None:
+            sample.strays.refuse()
         counts = self._estimate.add(sample, sample.watched, captured, settled=settled, last=last)
         self._from_loop = self._from_loop or owner is Owner.LOOP
         if not counts and owner is Owner.CONTEXT:

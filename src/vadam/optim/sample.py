@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import weakref
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from torch import Tensor
-from torch.utils.weak import TensorWeakRef
 
 from vadam.backends import Draw
 from vadam.backends.bucket import are_same
 from vadam.backends.noise import NoiseSource
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.interrupts import Uninterrupted
+from vadam.optim.strays import Strays
 
 if TYPE_CHECKING:
     from vadam.optim.rescaling import Norms
@@ -37,7 +36,7 @@ class Sample:
         self.norms: Norms | None = None  # of the gradients when the backward pass ended, where that is known
         self.watched = watched
         self._before = GradientMarks(watched)
-        self.strays: list[TensorWeakRef] = []  # gradients that arrived while the sample was paused
+        self.strays: Strays | None = None  # gradients that arrived while the sample was paused
 
     @cached_property
     def params(self) -> list[Tensor]:
@@ -47,27 +46,6 @@ class Sample:
     def has_new_gradient(self) -> bool:
         """Return True if a gradient was taken since the sample was drawn."""
         return self._before.any_is_new()
-
-    def watch_while_paused(self) -> list[Any]:
-        """Remember gradients that arrive from now on; return the handles of the hooks that do so."""
-        known = weakref.ref(self)
-
-        def remember(p: Tensor) -> None:
-            sample = known()
-            if sample is not None and p.grad is not None:
-                sample.strays.append(TensorWeakRef(p.grad))
-
-        return [p.register_post_accumulate_grad_hook(remember) for p in self.params if p.requires_grad and p.is_leaf]
-
-    def refuse_strays(self) -> None:
-        """Raise if a gradient that arrived while the sample was paused has not been cleared since."""
-        strays = {id(g) for stray in self.strays if (g := stray()) is not None}
-        if any(p.grad is not None and id(p.grad) in strays for p in self.params):
-            raise RuntimeError(
-                "a backward pass ran while the parameters held the mean, between eval() or an eval-mode forward pass and the next "
-                "training-mode forward pass: a gradient belongs to the sample. Call backward() before evaluating, and "
-                "opt.zero_grad() to give this step up"
-            )
 
 
 _held: set[WeightState] = set()  # the states of all optimizers whose parameters hold a sample
@@ -83,7 +61,6 @@ class WeightState:
         self.sample: Sample | None = None
         self.owner: Owner | None = None
         self.paused: Sample | None = None
-        self._watching: list[Any] = []  # handles of hooks on the parameters of the paused sample
         self._overdue: Sample | None = None  # closed, but held until an update or the next sample overwrites it
 
     @property
@@ -101,8 +78,7 @@ class WeightState:
         self._refuse_second_sample(sample)
         _held.add(self)
         self.sample, self.owner = sample, owner
-        if self.paused is not None:
-            self._end_pause()
+        self._end_pause()
         try:
             sample.draw.perturb()
             self._overdue = None
@@ -138,7 +114,8 @@ class WeightState:
         """Put the sample of a loop aside: the parameters hold the mean until it is resumed."""
         with Uninterrupted():
             self.paused = self.close(keep_sample=True)
-            self._watching = self.paused.watch_while_paused()
+            self.paused.strays = self.paused.strays or Strays(self.paused.params)
+            self.paused.strays.watch()
 
     def release(self) -> None:
         """Let the parameters hold the mean, whatever was going on."""
@@ -149,13 +126,12 @@ class WeightState:
         """Let the parameters hold the mean and drop a paused sample. To be called where signals wait."""
         if not self.is_idle:
             self._restore()
-            if self.paused is not None:
-                self._end_pause()
+            self._end_pause()
 
     def _end_pause(self) -> None:
-        for handle in self._watching:
-            handle.remove()
-        self.paused, self._watching = None, []
+        if self.paused is not None and self.paused.strays is not None:
+            self.paused.strays.stop()
+        self.paused = None
 
     def _restore(self) -> None:
         for held in (self.sample, self._overdue):
