@@ -9,6 +9,7 @@ results are.
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -32,6 +33,8 @@ VMAP_FROM = 8
 FLOATS_A_PASS = {"cpu": 2**18, "accelerator": 2**26}
 WEIGHTS_AT_ONCE = 2**22  # draws that stay in the cache until they are used, in memory that is used again
 UNMAPPED = -1  # torch's level of a tensor that vmap does not map over
+ONE_AT_A_TIME = threading.RLock()
+"""Held while draws stand in for a model's weights: threads that share the model, or a part of it, would see each other's draws."""
 
 Weights = dict[str, Tensor]
 
@@ -102,7 +105,7 @@ def sampled_outputs(
     if not batches:
         raise ValueError("x holds no batch: give at least one")
     if isinstance(post, OutputSampler):
-        with torch.no_grad():
+        with ONE_AT_A_TIME, torch.no_grad():
             return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
     if not isinstance(post, WeightSampler):
         raise TypeError(
@@ -113,7 +116,7 @@ def sampled_outputs(
         at_once = samples  # they are in memory already
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with torch.no_grad(), _in_eval_mode(model):
+    with ONE_AT_A_TIME, torch.no_grad(), _in_eval_mode(model):
         passes = [_Passes(model, batch, vmap) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
