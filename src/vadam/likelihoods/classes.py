@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vadam.likelihoods.operands import like_output, per_example
+from vadam.likelihoods.operands import check_range, like_output, per_example
 
 NO_LABEL = torch.iinfo(torch.int64).min
 """The only label that torch ignores: its default, -100, would count as a class of probability 1."""
@@ -19,7 +19,9 @@ class Bernoulli:
     """The likelihood of two classes with one logit: y log p + (1 − y) log(1 − p). Labels are 0 and 1."""
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        return per_example(self.log_density(output, like_output(y, output).to(output.dtype)))
+        y = like_output(y, output).to(output.dtype)
+        check_range(y, 0, 1, "the labels of Bernoulli are 0 and 1; of -1 and 1 make (y + 1) / 2")
+        return per_example(self.log_density(output, y))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -50,6 +52,7 @@ class Categorical:
                 f"not {list(y.shape)}: the classes are on the last axis"
             )
         rows, labels = output.reshape(-1, output.shape[-1]), y.reshape(-1)
+        labels = labels if labels.is_floating_point() else labels.long()
         log_p = -F.cross_entropy(rows, labels, reduction="none", ignore_index=NO_LABEL)
         return per_example(log_p.reshape(y.shape))
 
