@@ -411,7 +411,7 @@ def _readable(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip().lstrip("$€£").rstrip("%").strip()
-    return text.replace(",", "") if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
+    return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
 
 
 def _may_hold_lists(values: Any) -> bool:
