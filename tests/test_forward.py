@@ -316,6 +316,20 @@ def test_a_posterior_of_an_optimizer_that_saw_no_names():
     assert torch.equal(unnamed, with_names)
 
 
+@pytest.mark.parametrize("named", [False, True])
+def test_a_compiled_model_predicts_with_the_names_of_its_parameters(named):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    compiled = torch.compile(model, backend="eager")
+    opt = vadam.Vadam(compiled.named_parameters() if named else compiled.parameters(), num_data=10)
+    draws = vadam.Draws(opt.posterior(None if named else compiled), S)
+    x = torch.randn(6, 4)
+    plain = {name.removeprefix("_orig_mod."): value for name, value in draws.weights.items()}
+    expected = torch.stack(
+        [torch.func.functional_call(model, {k: v[s] for k, v in plain.items()}, x) for s in range(S)]
+    )
+    torch.testing.assert_close(sampled_outputs(compiled, draws, x, S), expected)
+
+
 class Slow(nn.Linear):
     """A module in whose forward pass another thread has its turn."""
 

@@ -21,6 +21,7 @@ from torch._C import _functorch as functorch
 from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
@@ -101,6 +102,7 @@ def sampled_outputs(
     for name, value in {"samples": samples, "batch_size": 1 if batch_size is None else batch_size}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+    model, prefix = _unwrapped(model)
     batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
     if not batches:
         raise ValueError("x holds no batch: give at least one")
@@ -121,7 +123,7 @@ def sampled_outputs(
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
-            checked = _checked(draws, model, n)
+            checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
             rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
     return _wide(torch.cat(rows))
 
@@ -196,6 +198,17 @@ def _linear_arguments(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
 def _unmapped(x: Tensor) -> Tensor:
     """Return the tensor behind a tensor that vmap maps over, the mapped axis first."""
     return functorch.get_unwrapped(x).movedim(functorch.maybe_get_bdim(x), 0)
+
+
+def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
+    """Return the module without ``torch.compile`` and DDP around it, and what they put before the names of its parameters."""
+    prefix = ""
+    while True:
+        name = "module" if isinstance(model, DistributedDataParallel) else "_orig_mod"
+        inner = model._modules.get(name)
+        if inner is None:
+            return model, prefix
+        model, prefix = inner, f"{prefix}{name}."
 
 
 def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
