@@ -46,6 +46,7 @@ class Categorical:
     """The likelihood of C classes with C logits on the last axis; y holds class numbers from 0 to C − 1."""
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        self._check(output)
         if y.shape != output.shape[:-1]:
             raise ValueError(
                 f"logits of shape {list(output.shape)} need class numbers of shape {list(output.shape[:-1])}, "
@@ -61,7 +62,16 @@ class Categorical:
 
     def class_log_probs(self, output: Tensor) -> Tensor:
         """Return the log-probabilities of all classes on the last axis."""
+        self._check(output)
         return output.log_softmax(-1)
+
+    @staticmethod
+    def _check(output: Tensor) -> None:
+        if not output.dim() or output.shape[-1] < 2:
+            raise ValueError(
+                f"outputs of shape {list(output.shape)} have one logit, which would be a class of probability 1: "
+                "use Bernoulli, or give the network a logit for each class"
+            )
 
     @staticmethod
     def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
