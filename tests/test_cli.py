@@ -318,6 +318,8 @@ def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path
         ("a;y\n1,5;1.234\n2,5;12\n3,5;12.000\n", [1234.0, 12.0, 12_000.0]),
         ('a,y\n1,"1.234,50"\n2,"12,00"\n3,\n', [1234.5, 12.0, np.nan]),
         ("a;y\n1;0,25\n2;-1,5\n3;2\n", [0.25, -1.5, 2.0]),
+        ('a,y\n1,"0,251"\n2,"-1,500"\n3,"2,000"\n', [0.251, -1.5, 2.0]),
+        ('a,y\n1,"0,25"\n2,"-1,5"\n3,"2"\n', [0.25, -1.5, 2.0]),
         ("a;y\n" + "1;0,25\n" * 40, [0.25] * 40),
         ("a;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
         ("Prices\n\na;y;b\n" + "1,5;0,25;2,5\n" * 40, [0.25] * 40),
@@ -465,6 +467,50 @@ def test_a_workbook_with_several_sheets_says_which_is_read(tmp_path: Path) -> No
         for name in ("prices", "notes"):
             pd.DataFrame({"x": [1, 2], "y": [3, 4]}).to_excel(book, sheet_name=name, index=False)
     assert dataframe.read(path).attrs["notes"] == ["The first of 2 sheets is read: 'prices'."]
+
+
+@pytest.mark.parametrize("title", [[["Sales of 2024"], []], [[]], [["Sales of 2024"], ["by region"], []]])
+def test_lines_above_the_names_of_a_sheet_are_a_title(title: list[list[str]], tmp_path: Path) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in [*title, ["a", "b", "y"], *([k, k % 3, 2 * k] for k in range(30))]:
+        book.active.append(row)
+    book.save(path := tmp_path / "t.xlsx")
+    table = dataframe.read(path)
+    assert table.columns.tolist() == ["a", "b", "y"]
+    assert table["y"].tolist() == list(range(0, 60, 2))
+    assert table.index[0] == len(title)
+    assert table.attrs["notes"] == [f"The first {len(title)} lines are a title and are left out."]
+
+
+@pytest.mark.parametrize(
+    ("index", "names"),
+    [
+        (pd.Index([f"r{k}" for k in range(20)], name="code"), ["code", "x", "y"]),
+        (pd.date_range("2020-01-01", periods=20, name="day"), ["day", "x", "y"]),
+        (pd.MultiIndex.from_product([list("ab"), range(10)], names=["part", None]), ["part", "level_1", "x", "y"]),
+        (pd.date_range("2020-01-01", periods=20), ["x", "y"]),
+        (pd.Index(range(20, 0, -1)), ["x", "y"]),
+    ],
+)
+def test_an_index_with_a_name_is_a_column(index: pd.Index, names: list[str], tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=20)
+    pd.DataFrame({"x": x, "y": 2 * x}, index=index).to_parquet(path := tmp_path / "t.parquet")
+    table = dataframe.read(path)
+    assert table.columns.tolist() == names
+    assert table.index.tolist() == [*range(20)]
+    np.testing.assert_array_equal(table["x"], x)
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [(["True", "", "False"], ["False", "True"]), (["1", "", "0"], ["0", "1"]), (["b", "", "a"], ["a", "b"])],
+)
+def test_gaps_among_the_targets_leave_their_labels(cells: list[str], labels: list[str], tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k},{cells[k % 3]}\n" for k in range(30)))
+    prepared = preparation.prepare(dataframe.read(path), "y", "auto", (), 0.2, path)
+    assert [str(label) for label in np.unique(prepared.y)] == labels
 
 
 def test_a_package_that_reads_a_table_and_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

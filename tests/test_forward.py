@@ -1,6 +1,8 @@
 """Outputs at many draws: vmap against the loop, the same draws for all inputs, and the model is left unchanged."""
 
 import copy
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -312,6 +314,49 @@ def test_a_posterior_of_an_optimizer_that_saw_no_names():
         sampled_outputs(model, p, x, S, generator=generator()) for p in (opt.posterior(), opt.posterior(model))
     )
     assert torch.equal(unnamed, with_names)
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_a_compiled_model_predicts_with_the_names_of_its_parameters(named):
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2))
+    compiled = torch.compile(model, backend="eager")
+    opt = vadam.Vadam(compiled.named_parameters() if named else compiled.parameters(), num_data=10)
+    draws = vadam.Draws(opt.posterior(None if named else compiled), S)
+    x = torch.randn(6, 4)
+    plain = {name.removeprefix("_orig_mod."): value for name, value in draws.weights.items()}
+    expected = torch.stack(
+        [torch.func.functional_call(model, {k: v[s] for k, v in plain.items()}, x) for s in range(S)]
+    )
+    torch.testing.assert_close(sampled_outputs(compiled, draws, x, S), expected)
+
+
+class Slow(nn.Linear):
+    """A module in whose forward pass another thread has its turn."""
+
+    def forward(self, x):
+        time.sleep(1e-3)
+        return super().forward(x)
+
+
+@pytest.mark.parametrize("vmap", [None, False])
+def test_threads_that_share_a_model_predict_as_one_does(vmap):
+    model = nn.Sequential(Slow(4, 8), nn.Tanh(), Slow(8, 2))
+    weights = {name: (p, p.detach().clone()) for name, p in model.named_parameters()}
+    mean = {name: value for name, (_, value) in weights.items()}
+    draws = vadam.Draws(MeanFieldGaussian(mean, {name: torch.full_like(mu, 4.0) for name, mu in mean.items()}), S)
+    inputs = [torch.randn(5, 4) for _ in range(6)]
+
+    def outputs(x):
+        return sampled_outputs(model, draws, x, S, vmap=vmap)
+
+    alone = [outputs(x) for x in inputs]
+    with ThreadPoolExecutor(3) as threads:
+        together = [*threads.map(outputs, inputs)]
+    for a, b in zip(alone, together, strict=True):
+        torch.testing.assert_close(a, b)
+    for name, p in model.named_parameters():
+        assert p is weights[name][0]
+        assert torch.equal(p, weights[name][1])
 
 
 def test_a_model_attached_to_an_optimizer_is_not_perturbed_by_prediction():

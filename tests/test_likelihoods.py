@@ -5,7 +5,7 @@ import torch
 from torch import distributions
 from torch.nn import functional as F
 
-from vadam.likelihoods import FORMULAS, Bernoulli, Categorical, Gaussian, like_output
+from vadam.likelihoods import FORMULAS, Bernoulli, Categorical, Gaussian, NegativeBinomial, Poisson, like_output
 
 B = 7
 
@@ -83,12 +83,31 @@ def test_targets_with_and_without_a_last_axis_of_one_are_the_same():
         (lambda: Gaussian(1.0).nll(randn(B, 3), randn(B)), "targets of shape [7] do not fit outputs of shape [7, 3]"),
         (lambda: Bernoulli().nll(randn(B), randn(B + 1)), "targets of shape [8]"),
         (lambda: Categorical().nll(randn(B, 3), torch.zeros(B, 3)), "the classes are on the last axis"),
+        (
+            lambda: Bernoulli().nll(randn(B), 2.0 * (randn(B) > 9) - 1),
+            "y holds -1: the labels of Bernoulli are 0 and 1",
+        ),
+        (lambda: Bernoulli().nll(randn(B), torch.full((B,), 2)), "y holds 2: the labels of Bernoulli are 0 and 1"),
+        (lambda: Poisson().nll(randn(B), torch.full((B,), -1.5)), "y holds -1.5: counts are at least 0"),
+        (lambda: NegativeBinomial(3.0).nll(randn(B), torch.full((B,), -1)), "y holds -1: counts are at least 0"),
     ],
 )
 def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int32])
+def test_class_numbers_of_every_whole_type(dtype):
+    f, y = randn(B, 3), torch.randint(3, (B,))
+    torch.testing.assert_close(Categorical().log_prob(f, y.to(dtype)), Categorical().log_prob(f, y))
+
+
+def test_labels_between_0_and_1_are_mixed_ones():
+    f, y = randn(B), torch.rand(B, dtype=torch.float64)
+    expected = y * Bernoulli().log_prob(f, torch.ones(B)) + (1 - y) * Bernoulli().log_prob(f, torch.zeros(B))
+    torch.testing.assert_close(Bernoulli().log_prob(f, y), expected)
 
 
 def log_prob(likelihood, output, y, tau):

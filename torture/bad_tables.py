@@ -71,7 +71,8 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
         "separator": draw(st.sampled_from((",", ",", ";", "|", "\t"))),
         "end": draw(st.sampled_from(("\n", "\r\n"))),
         "encoding": draw(st.sampled_from(("utf-8", "utf-8", "utf-8", "utf-8-sig", "latin-1", "utf-16"))),
-        "suffix": draw(st.sampled_from((".csv", ".csv", ".csv", ".csv", ".csv", ".tsv", ".txt", ".xlsx"))),
+        "suffix": draw(st.sampled_from((".csv", ".csv", ".csv", ".csv", ".csv", ".tsv", ".txt", ".xlsx", ".parquet"))),
+        "index": draw(st.sampled_from(("none", "text", "date", "pair", "named"))),  # of a parquet file
         "quoted": draw(st.booleans()),
         "ragged": draw(st.sampled_from((False, False, False, True))),
         "target": draw(st.sampled_from((*[names[-1]] * 6, names[0], "no such column"))),
@@ -79,8 +80,36 @@ def tables(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+def write_parquet(table: dict[str, Any], path: Path) -> None:
+    """Write the table with an index, its columns as numbers, durations or dates where all cells are."""
+    import pandas as pd
+
+    frame = pd.DataFrame(table["cells"], columns=table["names"])
+    for name in frame if frame.columns.is_unique else ():
+        for convert in (pd.to_numeric, lambda column: pd.to_timedelta(column + " h"), pd.to_datetime):
+            try:
+                frame[name] = convert(frame[name])
+                break
+            except (ValueError, TypeError, OverflowError, pd.errors.OutOfBoundsDatetime):
+                continue
+    texts, dates = pd.Index([f"r{k}" for k in range(len(frame))]), pd.date_range("2020-01-01", periods=len(frame))
+    pair, named = pd.MultiIndex.from_arrays([texts, dates]), texts.rename("code")
+    kinds = {"text": texts, "date": dates, "pair": pair, "named": named}
+    frame.index = kinds.get(table["index"], frame.index)
+    frame.to_parquet(path)
+
+
 def write(table: dict[str, Any], folder: Path) -> Path:
-    """Write the table as text, whatever its suffix says."""
+    """Write the table as text, whatever its suffix says, or as parquet where its columns can be."""
+    if table["suffix"] == ".parquet":
+        import pyarrow as pa
+
+        path = folder / "table.parquet"
+        try:
+            write_parquet(table, path)
+            return path
+        except (ValueError, TypeError, pa.ArrowException):  # columns of one name
+            pass
 
     def shown(cell: str) -> str:
         return '"' + cell.replace('"', '""') + '"' if table["quoted"] else cell

@@ -9,6 +9,7 @@ results are.
 from __future__ import annotations
 
 import inspect
+import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from torch._C import _functorch as functorch
 from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
+from torch.nn.parallel import DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
@@ -32,6 +34,8 @@ VMAP_FROM = 8
 FLOATS_A_PASS = {"cpu": 2**18, "accelerator": 2**26}
 WEIGHTS_AT_ONCE = 2**22  # draws that stay in the cache until they are used, in memory that is used again
 UNMAPPED = -1  # torch's level of a tensor that vmap does not map over
+ONE_AT_A_TIME = threading.RLock()
+"""Held while draws stand in for a model's weights: threads that share the model, or a part of it, would see each other's draws."""
 
 Weights = dict[str, Tensor]
 
@@ -98,11 +102,12 @@ def sampled_outputs(
     for name, value in {"samples": samples, "batch_size": 1 if batch_size is None else batch_size}.items():
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+    model, prefix = _unwrapped(model)
     batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
     if not batches:
         raise ValueError("x holds no batch: give at least one")
     if isinstance(post, OutputSampler):
-        with torch.no_grad():
+        with ONE_AT_A_TIME, torch.no_grad():
             return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
     if not isinstance(post, WeightSampler):
         raise TypeError(
@@ -113,12 +118,12 @@ def sampled_outputs(
         at_once = samples  # they are in memory already
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with torch.no_grad(), _in_eval_mode(model):
+    with ONE_AT_A_TIME, torch.no_grad(), _in_eval_mode(model):
         passes = [_Passes(model, batch, vmap) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
-            checked = _checked(draws, model, n)
+            checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
             rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
     return _wide(torch.cat(rows))
 
@@ -193,6 +198,17 @@ def _linear_arguments(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> 
 def _unmapped(x: Tensor) -> Tensor:
     """Return the tensor behind a tensor that vmap maps over, the mapped axis first."""
     return functorch.get_unwrapped(x).movedim(functorch.maybe_get_bdim(x), 0)
+
+
+def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
+    """Return the module without ``torch.compile`` and DDP around it, and what they put before the names of its parameters."""
+    prefix = ""
+    while True:
+        name = "module" if isinstance(model, DistributedDataParallel) else "_orig_mod"
+        inner = model._modules.get(name)
+        if inner is None:
+            return model, prefix
+        model, prefix = inner, f"{prefix}{name}."
 
 
 def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:

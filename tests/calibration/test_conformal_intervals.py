@@ -175,6 +175,7 @@ def test_cross_conformal_order_statistics_by_hand():
     [
         (lambda p, y: ConformalIntervals.fit(p, y, score="cqr"), "score='cqr' is not valid: choose one of 'absolute'"),
         (lambda p, y: ConformalIntervals.fit(p, y[:2]), "targets of shape [2] do not fit"),
+        (lambda p, y: ConformalIntervals.fit(Regression(p.mean[None]), y), "standard deviation is 0, by which errors"),
         (lambda p, y: ConformalIntervals.fit(p, y * np.nan), "y holds a value that is not finite"),
         (
             lambda p, y: ConformalIntervals.fit(p, y).interval(p, 1.0),

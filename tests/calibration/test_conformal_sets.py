@@ -113,6 +113,7 @@ def test_two_classes_as_one_output():
         (lambda p, y: ConformalSets.fit(p, y, score="aps"), "score='aps' is not valid: choose one of 'probability'"),
         (lambda p, y: ConformalSets.fit(p, y[:3]), "give 9 labels from 0 to 4"),
         (lambda p, y: ConformalSets.fit(p, y + 4), "give 9 labels from 0 to 4"),
+        (lambda p, y: ConformalSets.fit(p, y * 0.9), "give 9 labels from 0 to 4"),
         (lambda p, y: CrossConformalSets.fit([(p, y)]), "at least 2 folds"),
         (lambda p, y: CrossConformalSets.fit([(p, y)] * 2).sets([p]), "all 2 folds, got 1"),
     ],

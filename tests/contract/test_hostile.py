@@ -170,6 +170,31 @@ def test_a_checkpoint_with_an_unsound_precision_is_refused(spec: Spec, backend: 
 
 
 @BACKENDS
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if not spec.needs_attach], ids=str)
+def test_a_checkpoint_of_other_shapes_is_refused_and_changes_nothing(spec: Spec, backend: str) -> None:
+    def trained(*shape: int) -> vadam.VariationalOptimizer:
+        weight = nn.Parameter(torch.randn(*shape))
+        opt = spec.make([weight], backend=backend)
+
+        def closure() -> Tensor:
+            opt.zero_grad()
+            loss = weight.square().sum()
+            if spec.backward:
+                loss.backward()
+            return loss
+
+        opt.step(closure)
+        return opt
+
+    opt = trained(3, 5)
+    state = snapshot(opt)
+    for shape in ((4, 5), (5, 3)) if spec.mean_field else ((4, 5),):
+        with pytest.raises((ValueError, RuntimeError), match=r"of another model|covariance of 20 weights, but now"):
+            opt.load_state_dict(trained(*shape).state_dict())
+        assert same(snapshot(opt), state)
+
+
+@BACKENDS
 def test_a_checkpoint_with_a_negative_average_is_refused(backend: str) -> None:
     problem = Problem(torch.float32)
     opt = vadam.Vadam(problem.model.parameters(), lr=0.1, num_data=10, backend=backend)

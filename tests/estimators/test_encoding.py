@@ -200,6 +200,43 @@ def test_arrow_dates_are_dates(kind: str):
     )
 
 
+@pytest.mark.parametrize(
+    "kind", ["timedelta64[s]", "timedelta64[ms]", "timedelta64[ns]", "duration[ns][pyarrow]", "object"]
+)
+def test_durations_are_seconds_in_every_unit(kind: str):
+    hours = pd.Series(pd.to_timedelta([None, *range(1, N)], unit="h"))
+    encoder = TableEncoder().fit(pd.DataFrame({"took": hours}))
+    assert encoder.columns[0].quantiles[-1] == 3600.0 * (N - 1)
+    assert encoder.columns[0].missing
+    encoded = encoder.encode(pd.DataFrame({"took": hours.astype(kind)}))
+    np.testing.assert_allclose(encoded.values[1:, 0], 3600.0 * np.arange(1, N))
+    np.testing.assert_array_equal(encoded.values[:, 1], np.arange(N) == 0)
+
+
+def test_periods_are_the_dates_of_their_beginning():
+    months = pd.period_range("2020-01", periods=N, freq="M")
+    encoder = TableEncoder().fit(pd.DataFrame({"month": [pd.NaT, *months[1:]]}, dtype=months.dtype))
+    assert encoder.columns[0].kind == "date"
+    assert encoder.columns[0].missing
+    expected = (months.to_timestamp() - pd.Timestamp(0)).days
+    for same in (months, months.astype(str), months.to_timestamp(), months.astype("object")):
+        np.testing.assert_allclose(encoder.encode(pd.DataFrame({"month": same})).values[:, 0], expected)
+
+
+def test_dates_in_a_column_of_numbers_are_no_numbers():
+    encoder = TableEncoder().fit(pd.DataFrame({"size": np.arange(N) / 7}))
+    encoded = encoder.encode(pd.DataFrame({"size": pd.date_range("2020-01-01", periods=3)}))
+    assert encoded.unseen.all()
+    assert encoded.values.max() <= N / 7
+
+
+def test_lists_of_arrow_are_left_out():
+    pa = pytest.importorskip("pyarrow")
+    table = pd.DataFrame({"size": np.arange(N) / 7})
+    table["words"] = pd.Series([["a"], ["b"]] * (N // 2), dtype=pd.ArrowDtype(pa.list_(pa.string())))
+    assert "lists or dictionaries" in TableEncoder().fit(table).left_out["words"]
+
+
 def test_truth_values_are_known_beside_other_words():
     encoder = TableEncoder().fit(pd.DataFrame({"flag": [True, False] * 30}))
     written = encoder.encode(pd.DataFrame({"flag": ["True", "FALSE", "maybe", None]}))

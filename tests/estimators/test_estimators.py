@@ -147,6 +147,19 @@ def test_pandas_and_feature_names():
         model.predict(test[test.columns[::-1]])
 
 
+def test_frames_and_arrays_of_the_same_columns_predict_alike(tmp_path):
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    X.insert(2, "constant", 1.0)  # left out of the network, but not of the array
+    of_frame = VadamRegressor(epochs=5, **QUICK).fit(X, y)
+    of_array = VadamRegressor(epochs=5, **QUICK).fit(X.to_numpy(), y)
+    for model, same, other in ((of_frame, X, X.to_numpy()), (of_array, X.to_numpy(), X)):
+        model.save(tmp_path / "model")
+        expected = model.predict(same)
+        for fitted in (model, VadamRegressor.load(tmp_path / "model")):
+            with pytest.warns(UserWarning, match="feature names"):
+                np.testing.assert_array_equal(fitted.predict(other), expected)
+
+
 @pytest.mark.parametrize(
     ("estimator", "names"),
     [
@@ -239,6 +252,16 @@ def test_constant_target():
             VadamClassifier(tune=False),
             lambda X, y: (X, np.array(["a", None] * (len(X) // 2), dtype=object)),
             "y has no class in row 1, but None",
+        ),
+        (
+            VadamClassifier(tune=False),
+            lambda X, y: (X, pd.Series(["a", pd.NA] * (len(X) // 2), dtype="string")),
+            "y has no class in row 1, but <NA>",
+        ),
+        (
+            VadamClassifier(tune=False),
+            lambda X, y: (X, np.where(y > 50, np.datetime64("2020-01-01"), np.datetime64("2021-01-01"))),
+            "classes of the type datetime64.D.: give texts",
         ),
         (VadamClassifier(tune=False), lambda X, y: (X, y), "Unknown label type: continuous"),
         (VadamRegressor(folds=6), lambda X, y: (X[:5], y[:5]), "folds=6 is not valid for n_samples=5"),

@@ -98,12 +98,47 @@ def test_auroc_with_and_without_ties(decimals):
         (lambda: metrics.accuracy(torch.rand(3, 2, 2), torch.zeros(3)), "probabilities of shape [3, 2, 2]"),
         (lambda: metrics.brier(torch.rand(3, 1), torch.zeros(3)), "probabilities of shape [3, 1]"),
         (lambda: metrics.brier(torch.rand(3), torch.zeros(4)), "targets of shape [4]"),
+        (lambda: metrics.brier(torch.rand(3), torch.tensor([-1, 1, 1])), "y holds -1: give whole numbers from 0 to 1"),
+        (lambda: metrics.accuracy(torch.rand(3), torch.tensor([0.0, math.nan, 1.0])), "y holds nan"),
+        (lambda: metrics.ece(torch.rand(3, 2), torch.tensor([0, 1, 2])), "y holds 2: give whole numbers from 0 to 1"),
+        (lambda: metrics.auroc(torch.rand(3), torch.tensor([0, 1, 2])), "y holds 2: give whole numbers from 0 to 1"),
+        (lambda: metrics.ece(3 + torch.rand(3, 2), torch.ones(3)), "no probability: of logits take softmax"),
+        (lambda: metrics.accuracy(3 + torch.rand(3), torch.ones(3)), "no probability: of logits take softmax"),
     ],
 )
 def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float16, torch.bfloat16])
+def test_numbers_of_every_type_count_alike(dtype):
+    """Whole numbers cannot hold a mean, and half precision cannot count to 10,000."""
+    score, y = torch.randint(4, (10_000,)).to(dtype), torch.randint(2, (10_000,))
+    pairs = [
+        (metrics.auroc(score, y), metrics.auroc(score.double(), y)),
+        (metrics.aurc(score, y), metrics.aurc(score.double(), y)),
+        (metrics.rmse(score, y), metrics.rmse(score.double(), y)),
+        (metrics.coverage(score, score + 1, y), metrics.coverage(score.double(), score.double() + 1, y)),
+        (metrics.ece((score > 1).to(dtype), y), metrics.ece((score > 1).double(), y)),
+        (metrics.brier((score > 1).to(dtype), y.to(dtype)), metrics.brier((score > 1).double(), y)),
+    ]
+    for found, expected in pairs:
+        assert found.item() == pytest.approx(expected.item(), rel=1e-5)
+
+
+def test_logits_have_the_accuracy_of_their_probabilities():
+    logits, y = torch.randn(50, 3), torch.randint(3, (50,))
+    assert metrics.accuracy(logits, y) == metrics.accuracy(logits.softmax(-1), y)
+
+
+def test_ends_of_intervals_in_two_shapes_are_no_table():
+    low, y = torch.randn(50), torch.randn(50)
+    for metric in (metrics.coverage, metrics.interval_score):
+        assert metric(low[:, None], low + 1, y) == metric(low, low + 1, y)
+    y[3] = math.nan
+    assert metrics.coverage(low, low + 1, y).isnan()
 
 
 def test_arrays_lists_and_columns_are_as_good_as_tensors():
@@ -118,6 +153,7 @@ def test_arrays_lists_and_columns_are_as_good_as_tensors():
         (metrics.coverage, (low, low + 2, y)),
         (metrics.interval_score, (low, low + 2, y)),
         (metrics.calibration_error, (rng.random(40),)),
+        (metrics.log_likelihood, (rng.normal(size=(5, 40)),)),
         (metrics.accuracy, (probs, labels)),
         (metrics.brier, (probs, labels)),
         (metrics.ece, (probs, labels)),

@@ -156,3 +156,7 @@ def _check_rows(prediction: NumberPrediction, y: Tensor, score: str) -> None:
     like_output(y, mean)
     if not bool(y.isfinite().all()):
         raise ValueError("y holds a value that is not finite: leave these rows out")
+    if score == "scaled" and bool((prediction.std <= 0).any()):
+        raise ValueError(
+            "a predicted standard deviation is 0, by which errors cannot be scaled: use score='absolute', or predict with a likelihood"
+        )

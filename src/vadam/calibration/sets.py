@@ -96,7 +96,8 @@ def _class_scores(prediction: Classes, score: str) -> Tensor:
 
 def _scores_of_labels(prediction: Classes, y: Tensor, score: str) -> Tensor:
     scores = _class_scores(prediction, score)
-    y = as_tensor(y, scores).flatten().long()
-    if len(y) != len(scores) or bool(((y < 0) | (y >= scores.shape[1])).any()):
+    given = as_tensor(y, scores).flatten()
+    y = given.long()
+    if len(y) != len(scores) or bool(((y != given) | (y < 0) | (y >= scores.shape[1])).any()):
         raise ValueError(f"give {len(scores)} labels from 0 to {scores.shape[1] - 1}, one for each row")
     return scores.gather(-1, y[:, None]).squeeze(-1)

@@ -22,9 +22,12 @@ MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
+ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
+LINES_OF_A_TITLE = 20
+"""Number of lines among which the names of the columns are looked for."""
 ROWS_OF_A_SAMPLE = 10_000
 """Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
@@ -53,7 +56,7 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
         elif suffix in (".xlsx", ".xls"):
             table = _read_sheet(path)
         else:
-            table = pd.read_parquet(path)
+            table = _with_named_index(pd.read_parquet(path))
     except ImportError as error:
         if suffix == ".xls":
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
@@ -98,7 +101,7 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
         "low_memory": False,  # a column has one type, also in a long file
     }
     table = _parsed(content, options)
-    notes = [f"The first {title_lines} lines are a title and are left out."] if title_lines else []
+    notes = [_title_note(title_lines)] if title_lines else []
     index = table.index
     if len(repeated := _repeated_headers(table, names)):
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
@@ -212,7 +215,7 @@ def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
         and any(map(_is_number, rows[1]))
     ):
         return 0, [cell.strip() for cell in rows[0]]  # a name is missing, which the reader refuses
-    for number, row in enumerate(rows[:20]):
+    for number, row in enumerate(rows[:LINES_OF_A_TITLE]):
         if usual > 1 and len(row) == usual and sum(bool(cell.strip()) for cell in row) > usual / 2:
             cells_span_lines = len(rows) < len(lines) and number > 0
             return (0 if cells_span_lines else number), [cell.strip() for cell in row]
@@ -238,14 +241,15 @@ def _has_decimal_point(column: "pd.Series") -> bool:
 def _is_european(column: "pd.Series", surely: bool) -> bool:
     """Return True if nearly all texts of a column are numbers such as "1.234,56 €".
 
-    Unless ``surely``, at least one text must have both a dot and a comma: "1,234" alone may be a thousand.
+    Unless ``surely``, one text must have both a dot and a comma, or many no other meaning, as "0,234": "1,234" alone may be a thousand.
     """
     texts = _bare(column)
+    if not len(texts):
+        return False
     matching = texts.map(lambda text: bool(EUROPEAN_NUMBER.match(text)))
     mixed = any("." in text and "," in text for text in texts[matching])
-    return bool(
-        len(texts) and matching.mean() >= MOST and (mixed or (surely and texts.str.contains(r"[.,]", regex=True).any()))
-    )
+    surely = surely or texts.map(lambda text: bool(ENGLISH_NUMBER.match(text))).mean() < MOST
+    return bool(matching.mean() >= MOST and (mixed or (surely and texts.str.contains(r"[.,]", regex=True).any())))
 
 
 def european_numbers(column: "pd.Series") -> "pd.Series":
@@ -285,10 +289,29 @@ def _read_sheet(path: Path) -> "pd.DataFrame":
 
     with pd.ExcelFile(path) as book:
         first, *others = book.sheet_names
-        table = pd.read_excel(book, sheet_name=first)
-    if others:
-        table.attrs["notes"] = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."]
+        title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
+        table = pd.read_excel(book, sheet_name=first, header=title_lines)
+    table.index += title_lines  # a row is two lines below its index
+    notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
+    table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
     return table
+
+
+def _title_lines(top: "pd.DataFrame") -> int:
+    """Return how many rows of a sheet stand above the names of its columns, which fill more than half of the row."""
+    filled = top.notna().sum(axis=1).tolist()
+    columns = int(top.notna().any().sum())
+    return next((row for row, cells in enumerate(filled) if columns > 1 and cells > columns / 2), 0)
+
+
+def _title_note(lines: int) -> str:
+    return f"The first {lines} lines are a title and are left out."
+
+
+def _with_named_index(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return the table with its rows counted from 0, and an index that has a name as a column."""
+    named = any(name is not None for name in table.index.names)
+    return table.reset_index(drop=not named)
 
 
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":

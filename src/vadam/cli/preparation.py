@@ -44,7 +44,7 @@ def prepare(
         by_lower = {name.lower(): name for name in table.columns}
         near = difflib.get_close_matches(target.lower(), list(by_lower), n=1, cutoff=0.5)
         hint = f" Did you mean {by_lower[near[0]]!r}?" if near else ""
-        if all(_is_number(name) for name in table.columns):
+        if len(table.columns) and all(_is_number(name) for name in table.columns):
             hint = " Its first line holds numbers: write the names of the columns above it."
         problems.append(f"The table has no column {target!r}.{hint} Its columns: {', '.join(table.columns)}.")
         raise CommandError(list_problems(path, problems))
@@ -87,7 +87,7 @@ def prepare(
         raise CommandError(list_problems(path, problems))
     if kind == "regression":
         notes += _outliers(y, target)
-    return Prepared(X, y, kind, notes)
+    return Prepared(X, _labels(y) if kind == "classification" else y, kind, notes)
 
 
 def _outliers(y: "pd.Series", target: str) -> list[str]:
@@ -135,6 +135,8 @@ def _target(y: "pd.Series", task: str) -> tuple["pd.Series", str, int]:
 
     from vadam.estimators.encoding import ENOUGH, _floats
 
+    if y.dtype == object and len(y) and all(isinstance(value, bool) for value in y):
+        y = y.astype(bool)  # beside gaps, which are left out
     numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     if not numeric and not pd.api.types.is_bool_dtype(y) and task != "classification":
         numbers = pd.Series(_floats(y), index=y.index)
@@ -145,6 +147,16 @@ def _target(y: "pd.Series", task: str) -> tuple["pd.Series", str, int]:
     if kind == "classification" and not numeric and not pd.api.types.is_bool_dtype(y):
         y = y.astype(str).str.strip()
     return y, kind, 0
+
+
+def _labels(y: "pd.Series") -> "pd.Series":
+    """Return truth values and whole numbers as what they are: beside gaps, which are left out, pandas keeps them as 1.0."""
+    import pandas as pd
+
+    if pd.api.types.is_bool_dtype(y):
+        return y.astype(bool)
+    whole = pd.api.types.is_numeric_dtype(y) and bool((y == y.round()).all()) and bool((y.abs() < 2**53).all())
+    return y.astype("int64") if whole else y
 
 
 def infer_task(task: str, y: "pd.Series") -> str:

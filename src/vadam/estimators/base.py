@@ -80,7 +80,10 @@ class VadamEstimator(BaseEstimator):
     # Columns -----------------------------------------------------------------------------------------------------------------
 
     def _checked(self, X: Any, *, reset: bool) -> Any:
-        """Return a DataFrame as it is, or an array of numbers; ``reset`` remembers the columns, otherwise they are compared."""
+        """Return a DataFrame as it is, or an array of numbers; ``reset`` remembers the columns, otherwise they are compared.
+
+        Where one of training and prediction has a DataFrame and the other an array, columns are compared by their order.
+        """
         if hasattr(X, "to_pandas") and not hasattr(X, "iloc"):  # polars, pyarrow
             X = X.to_pandas()
         rows = 2 if reset else 1
@@ -89,9 +92,14 @@ class VadamEstimator(BaseEstimator):
             if len(X) < rows:
                 raise ValueError(f"X has {len(X)} rows: give at least {rows}")
             return X
-        return validate_data(
+        X = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
         )
+        if reset or not hasattr(self, "feature_names_in_"):
+            return X
+        import pandas as pd
+
+        return pd.DataFrame(X, columns=self.feature_names_in_)
 
     def _counted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """Return the rows that count, their targets and weights: a row of weight 0 is left out, as if it were not there."""

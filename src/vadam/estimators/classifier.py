@@ -47,9 +47,13 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one class for each row")
         y = column_or_1d(y, warn=True)
+        if y.dtype == object and (missing := [k for k, label in enumerate(y) if _is_missing(label)]):
+            raise ValueError(
+                f"y has no class in row {missing[0]}, but {y[missing[0]]}: leave such rows out, or give them a class"
+            )
+        if y.dtype.kind in "mM":
+            raise ValueError(f"y holds classes of the type {y.dtype}: give texts or numbers, as y.astype(str)")
         assert_all_finite(y, input_name="y")
-        if y.dtype == object and (missing := [k for k, label in enumerate(y) if label is None]):
-            raise ValueError(f"y has no class in row {missing[0]}, but None: leave such rows out, or give them a class")
         check_consistent_length(X, y)
         check_classification_targets(y)
         self.classes_, numbers = np.unique(y, return_inverse=True)
@@ -133,6 +137,11 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
 
     def _found(self) -> dict[str, Any]:
         return {**super()._found(), "logit_temperature": self.logit_temperature_}
+
+
+def _is_missing(label: Any) -> bool:
+    """Return True for None, NaN and pandas' NA, which is neither equal to itself nor different from it."""
+    return label is None or not isinstance(label == label, bool | np.bool_) or label != label
 
 
 def _logits(stack: Stack, x: np.ndarray, samples: int) -> Tensor:

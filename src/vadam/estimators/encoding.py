@@ -2,6 +2,7 @@
 
     numbers      themselves; where one is missing the mean, and a column that says so
     categories   a column of zeros and ones for each
+    durations    their seconds
     dates        days since 1970, the turn of the year, of the week and, where it varies, of the day
     left out     ids, free text, columns that never change; each with its reason
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field
+from datetime import date, timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -146,10 +148,11 @@ class TableEncoder:
 
     def encode(self, table: Any, rng: np.random.Generator | None = None) -> Encoded:
         """Return the numbers of a table with the columns that were learned; ``rng`` draws values that are unseen."""
-        given = dict(_series(table))
-        if not _is_frame(table) and len(given) == len(self.columns):
-            given = dict(zip((column.name for column in self.columns), given.values(), strict=True))
-        if absent := [column.name for column in self.columns if column.name not in given]:
+        given, names = dict(_series(table)), [column.name for column in self.columns]
+        of_array = names == [_name(k) for k in range(len(names))] and given.keys().isdisjoint(names)
+        if len(given) == len(names) and (of_array or not _is_frame(table)):
+            given = dict(zip(names, given.values(), strict=True))
+        if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
         rng = rng or np.random.default_rng(0)
         parts = [_ENCODERS[column.kind](column, given[column.name], rng) for column in self.columns]
@@ -213,7 +216,7 @@ class TableEncoder:
         known = series.dropna()
         if not len(known):
             self.left_out[name] = "it is empty"
-        elif known.dtype == object and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
+        elif _may_hold_lists(known) and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
             self.left_out[name] = "it holds lists or dictionaries; turn them into columns"
         elif known.nunique() == 1:
             self.left_out[name] = f"it is always {_shortened(_shown(known.iloc[0]))}"
@@ -222,7 +225,7 @@ class TableEncoder:
                 self.left_out[name] = "it looks like an id: a different whole number in every row"
             else:
                 self.columns.append(_number(name, _floats(series)))
-        elif pd.api.types.is_datetime64_any_dtype(series):
+        elif pd.api.types.is_datetime64_any_dtype(series) or isinstance(series.dtype, pd.PeriodDtype):
             self._learn_date(name, series)
         elif isinstance(series.dtype, pd.CategoricalDtype):
             self._learn_categories(name, series)
@@ -373,7 +376,12 @@ def _series(table: Any) -> Iterator[tuple[str, Any]]:
             yield str(name), table.iloc[:, k]
         return
     for k, column in enumerate(np.asarray(table).T):
-        yield f"x{k}", column
+        yield _name(k), column
+
+
+def _name(k: int) -> str:
+    """Return the name of an array's column."""
+    return f"x{k}"
 
 
 def _floats(values: Any) -> np.ndarray:
@@ -390,11 +398,26 @@ def _floats(values: Any) -> np.ndarray:
 
 
 def _readable(value: Any) -> Any:
-    """Return text without the signs that people write beside numbers: 1,200 or 12 % or $5."""
+    """Return the seconds of a duration, and text without the signs that people write beside numbers: 1,200 or 12 % or $5.
+
+    Dates are no numbers: they would count nanoseconds, microseconds or months, as pandas keeps them.
+    """
+    import pandas as pd
+
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date | pd.Period):
+        return None
     if not isinstance(value, str):
         return value
     text = value.strip().lstrip("$€£").rstrip("%").strip()
-    return text.replace(",", "") if re.fullmatch(r"[+-]?\d{1,3}(,\d{3})+(\.\d+)?", text) else text
+    return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
+
+
+def _may_hold_lists(values: Any) -> bool:
+    import pandas as pd
+
+    return values.dtype == object or isinstance(values.dtype, pd.ArrowDtype)
 
 
 def _texts(values: Any) -> list[str | None]:
@@ -470,7 +493,7 @@ def _seconds(values: Any, day_first: bool) -> np.ndarray:
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
     if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
-        values = values.astype("object")
+        values = values.astype("object").map(lambda x: x.to_timestamp() if isinstance(x, pd.Period) else x)
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
         # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.

@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vadam.likelihoods.operands import check_positive, like_output, per_example
+from vadam.likelihoods.operands import check_positive, check_range, like_output, per_example
 from vadam.special import betainc
+
+COUNTS = "counts are at least 0; of numbers below 0 use Gaussian"
 
 
 @dataclass(frozen=True)
@@ -22,6 +24,7 @@ class Poisson:
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         y = like_output(y, output).to(output.dtype)
+        check_range(y, 0, math.inf, COUNTS)
         return per_example(y * output - output.exp() - torch.lgamma(y + 1))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
@@ -63,6 +66,7 @@ class NegativeBinomial:
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         y, r = like_output(y, output).to(output.dtype), self.total_count
+        check_range(y, 0, math.inf, COUNTS)
         logit = output - math.log(r)  # of μ/(r + μ)
         coefficient = torch.lgamma(y + r) - math.lgamma(r) - torch.lgamma(y + 1)
         return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit))

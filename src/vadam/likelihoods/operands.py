@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch._C._functorch import peek_interpreter_stack
 
 
 def as_tensor(values: Any, like: Tensor | None = None) -> Tensor:
@@ -14,6 +15,12 @@ def as_tensor(values: Any, like: Tensor | None = None) -> Tensor:
     if isinstance(values, Tensor):
         return values
     return torch.from_numpy(np.array(values)).to("cpu" if like is None else like.device)
+
+
+def as_numbers(values: Any, like: Tensor | None = None) -> Tensor:
+    """Return values as a tensor of numbers whose means are accurate: float32 or wider, float64 for whole numbers."""
+    x = as_tensor(values, like)
+    return x.to(torch.promote_types(x.dtype, torch.float32)) if x.is_floating_point() else x.double()
 
 
 def like_output(y: Tensor, output: Tensor) -> Tensor:
@@ -45,6 +52,15 @@ def randn_like(output: Tensor, generator: torch.Generator | None) -> Tensor:
 def per_example(log_p: Tensor) -> Tensor:
     """Sum log-probabilities over all axes but the first, that of the examples."""
     return log_p.flatten(start_dim=1).sum(-1) if log_p.dim() > 1 else log_p
+
+
+def check_range(y: Tensor, low: float, high: float, rule: str) -> None:
+    """Raise ValueError if a target lies outside; looked at on the CPU only, and not while torch transforms or compiles the call."""
+    if not y.is_cpu or not y.numel() or torch.compiler.is_compiling() or peek_interpreter_stack() is not None:
+        return
+    least, largest = (float(end) for end in y.detach().aminmax())
+    if least < low or largest > high:
+        raise ValueError(f"y holds {least if least < low else largest:g}: {rule}")
 
 
 def check_positive(name: str, value: float | Tensor, rule: str) -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import as_tensor, like_output
+from vadam.likelihoods import as_numbers, as_tensor, like_output
+
+ROUNDING = 1e-3
+"""Distance from 0 and 1 at which a number still counts as a probability."""
 
 
 def accuracy(probs: Tensor, y: Tensor) -> Tensor:
     """Return the fraction of examples whose most probable class is right."""
-    _, correct = _top(probs, y)
+    _, correct = _top(probs, y, need_probs=False)  # logits of several classes have the same order
     return correct.mean()
 
 
@@ -20,11 +23,10 @@ def brier(probs: Tensor, y: Tensor) -> Tensor:
     >>> brier(torch.tensor([0.8, 0.4]), torch.tensor([1, 0]))
     tensor(0.1000)
     """
-    probs, y = as_tensor(probs), as_tensor(y)
+    probs, y = _checked(as_numbers(probs), as_tensor(y))
     if probs.dim() == 1:
-        return (probs - like_output(y, probs)).square().mean()
-    _check(probs, y)
-    return (probs - torch.nn.functional.one_hot(y, probs.shape[1])).square().sum(1).mean()
+        return (probs - y.to(probs.dtype)).square().mean()
+    return (probs - torch.nn.functional.one_hot(y.long(), probs.shape[1])).square().sum(1).mean()
 
 
 def ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
@@ -56,7 +58,8 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)
     """
-    score, y = as_tensor(score), as_tensor(y)
+    score, y = as_numbers(score), as_tensor(y)
+    _check_labels(y, 2)
     if bool(score.isnan().any()):
         raise ValueError("score holds NaN, which has no place in the order of examples: leave these examples out")
     positive = y.bool()
@@ -71,22 +74,36 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     return ((rank_sum / n_positive - (n_positive + 1) / 2) / n_negative).to(score.dtype)
 
 
-def _top(probs: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+def _top(probs: Tensor, y: Tensor, *, need_probs: bool = True) -> tuple[Tensor, Tensor]:
     """Return the confidence in the most probable class, and 1 if that class is right, else 0."""
-    probs, y = as_tensor(probs), as_tensor(y)
+    probs, y = _checked(as_numbers(probs), as_tensor(y), need_probs=need_probs)
     if probs.dim() == 1:
         probs = torch.stack([1 - probs, probs], dim=-1)
-    _check(probs, y)
     confidence, label = probs.max(-1)
     return confidence, (label == y).to(probs.dtype)
 
 
-def _check(probs: Tensor, y: Tensor) -> None:
-    if probs.dim() != 2 or probs.shape[1] < 2 or y.shape != probs.shape[:1]:
+def _checked(probs: Tensor, y: Tensor, *, need_probs: bool = True) -> tuple[Tensor, Tensor]:
+    """Raise ValueError unless these are probabilities and the numbers of classes; NaN passes, and the metric is NaN."""
+    if probs.dim() == 1:
+        y = like_output(y, probs)
+    elif probs.dim() != 2 or probs.shape[1] < 2 or y.shape != probs.shape[:1]:
         raise ValueError(
             f"labels of shape {list(y.shape)} do not fit probabilities of shape {list(probs.shape)}: "
             "give [n] and [n, C], or P(y = 1) as [n] where there are two classes"
         )
+    wrong = probs[(probs < -ROUNDING) | (probs > 1 + ROUNDING)]
+    if len(wrong) and (need_probs or probs.dim() == 1):
+        raise ValueError(f"probs holds {wrong[0].item():g}, which is no probability: of logits take softmax or sigmoid")
+    _check_labels(y, 2 if probs.dim() == 1 else probs.shape[1])
+    return probs, y
+
+
+def _check_labels(y: Tensor, classes: int) -> None:
+    """Raise ValueError unless all labels are whole numbers from 0 to C − 1."""
+    wrong = y[~((y >= 0) & (y < classes) & (y == y.floor()))] if y.dtype is not torch.bool else y[:0]
+    if wrong.numel():
+        raise ValueError(f"y holds {wrong.flatten()[0].item():g}: give whole numbers from 0 to {classes - 1}")
 
 
 def _equal_bins(confidence: Tensor, bins: int) -> Tensor:

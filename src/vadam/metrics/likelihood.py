@@ -6,9 +6,12 @@ import math
 
 from torch import Tensor
 
+from vadam.likelihoods import as_numbers
+
 
 def log_likelihood(log_prob_samples: Tensor) -> Tensor:
     """Return the pointwise log-likelihood 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ), given log p(yᵢ | θₛ) [S, n]."""
+    log_prob_samples = as_numbers(log_prob_samples)
     return (log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))).mean()
 
 
@@ -18,6 +21,7 @@ def joint_log_likelihood(log_prob_samples: Tensor) -> Tensor:
     The "test log-likelihood" of the paper's tables. The best draw dominates it, so it depends on S and on chance; the
     pointwise ``log_likelihood`` is what other papers report.
     """
+    log_prob_samples = as_numbers(log_prob_samples)
     S, n = log_prob_samples.shape
     return (log_prob_samples.sum(1).logsumexp(0) - math.log(S)) / n
 

@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import as_tensor, like_output
+from vadam.likelihoods import as_numbers, like_output
 
 
 def rmse(prediction: Tensor, y: Tensor) -> Tensor:
@@ -16,8 +16,8 @@ def rmse(prediction: Tensor, y: Tensor) -> Tensor:
     >>> rmse(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]))
     tensor(1.4142)
     """
-    prediction = as_tensor(prediction)
-    return (prediction - like_output(as_tensor(y, prediction), prediction)).square().mean().sqrt()
+    prediction = as_numbers(prediction)
+    return (prediction - like_output(as_numbers(y, prediction), prediction)).square().mean().sqrt()
 
 
 def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tensor:
@@ -32,8 +32,8 @@ def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tenso
     >>> crps(torch.tensor([[0.0], [2.0]]), torch.tensor([0.0]))
     tensor(0.5000)
     """
-    samples = as_tensor(samples)
-    y = like_output(as_tensor(y, samples), samples[0])
+    samples = as_numbers(samples)
+    y = like_output(as_numbers(y, samples), samples[0])
     if std is None:
         return ((samples - y).abs().mean(0) - 0.5 * _mean_difference_of_draws(samples)).mean()
     sigma = torch.as_tensor(std, dtype=samples.dtype, device=samples.device)
@@ -50,17 +50,16 @@ def interval_score(lower: Tensor, upper: Tensor, y: Tensor, level: float = 0.9) 
     tensor(6.)
     """
     _check_probability("level", level)
-    lower, upper, y = map(as_tensor, (lower, upper, y))
-    y = like_output(y, lower)
+    lower, upper, y = _of_one_shape(lower, upper, y)
     outside = (lower - y).clamp_min(0) + (y - upper).clamp_min(0)
     return (upper - lower + 2 / (1 - level) * outside).mean()
 
 
 def coverage(lower: Tensor, upper: Tensor, y: Tensor) -> Tensor:
-    """Return the fraction of targets inside their interval, ends included."""
-    lower, upper, y = map(as_tensor, (lower, upper, y))
-    y = like_output(y, lower)
-    return ((lower <= y) & (y <= upper)).to(lower.dtype).mean()
+    """Return the fraction of targets inside their interval, ends included; NaN if one of the numbers is."""
+    lower, upper, y = _of_one_shape(lower, upper, y)
+    inside = ((lower <= y) & (y <= upper)).to(lower.dtype)
+    return inside.masked_fill(lower.isnan() | upper.isnan() | y.isnan(), math.nan).mean()
 
 
 def calibration_curve(pit: Tensor, levels: Tensor | None = None) -> tuple[Tensor, Tensor]:
@@ -69,9 +68,11 @@ def calibration_curve(pit: Tensor, levels: Tensor | None = None) -> tuple[Tensor
     ``pit`` are the probability integral transforms F(y | x) of the targets, ``prediction.cdf(y)``. ``levels`` are 0.05,
     0.10, … 0.95 by default.
     """
-    pit = as_tensor(pit)
-    if levels is None:
-        levels = torch.linspace(0.05, 0.95, 19, dtype=pit.dtype, device=pit.device)
+    pit = as_numbers(pit)
+    if bool(pit.isnan().any()):
+        raise ValueError("pit holds NaN, which is below no quantile: leave these targets out")
+    default = torch.linspace(0.05, 0.95, 19, dtype=pit.dtype, device=pit.device)
+    levels = default if levels is None else as_numbers(levels, pit)
     return levels, (pit.flatten() <= levels[:, None]).to(pit.dtype).mean(1)
 
 
@@ -79,6 +80,11 @@ def calibration_error(pit: Tensor, levels: Tensor | None = None) -> Tensor:
     """Return the mean distance of the calibration curve from the diagonal."""
     levels, observed = calibration_curve(pit, levels)
     return (observed - levels).abs().mean()
+
+
+def _of_one_shape(lower: Tensor, upper: Tensor, y: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    lower = as_numbers(lower)
+    return lower, like_output(as_numbers(upper, lower), lower), like_output(as_numbers(y, lower), lower)
 
 
 def _mean_absolute(mu: Tensor, sigma: Tensor) -> Tensor:

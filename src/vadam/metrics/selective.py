@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import as_tensor
+from vadam.likelihoods import as_numbers
 
 
 def risk_coverage_curve(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor]:
@@ -43,7 +43,7 @@ def selective_accuracy(uncertainty: Tensor, correct: Tensor, coverage: float) ->
     """Return the accuracy on the fraction ``coverage`` of the examples with the least uncertainty."""
     if not 0 < coverage <= 1:
         raise ValueError(f"coverage={coverage!r} is not valid: give a share above 0 and at most 1, e.g. 0.8")
-    uncertainty, correct = as_tensor(uncertainty), as_tensor(correct)
+    uncertainty, correct = as_numbers(uncertainty), as_numbers(correct)
     shares, risks = risk_coverage_curve(uncertainty, 1 - correct.to(uncertainty.dtype))
     enough = shares >= coverage - 1e-6  # rounding of k/n
     return 1 - risks[enough.nonzero()[0, 0]]
@@ -51,7 +51,7 @@ def selective_accuracy(uncertainty: Tensor, correct: Tensor, coverage: float) ->
 
 def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Return, for every value of the uncertainty, the examples at or below it, their loss, and the number at it."""
-    uncertainty, loss = as_tensor(uncertainty), as_tensor(loss)
+    uncertainty, loss = as_numbers(uncertainty), as_numbers(loss)
     if uncertainty.dim() != 1 or loss.shape != uncertainty.shape or not len(loss):
         raise ValueError(
             f"losses of shape {list(loss.shape)} do not fit uncertainties of shape {list(uncertainty.shape)}: "

@@ -97,6 +97,12 @@ class FullVON(SecondOrder):
             )
         return bucket
 
+    def _refuse_unsound_precisions(self) -> None:
+        """Raise also if the loaded covariance is that of another number of weights."""
+        super()._refuse_unsound_precisions()
+        if any("S" in self.state.get(p, ()) for p in self._sampled()):
+            self._bucket()
+
     def _open_sample(self, owner: Owner) -> Sample:
         self._bucket()
         sample = super()._open_sample(owner)

@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
 from vadam.optim import checks, prior
-from vadam.rules.binding import RuleArgs, scalar_fields, scope
+from vadam.rules.binding import RuleArgs, scalar_fields, scope, shapes_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -183,8 +183,8 @@ class Resumable(Optimizer):
                 for name, value in saved.items():
                     if name in wanted:
                         _check_value(name, value, is_scalar=name in scalar_fields(rule))
-                    of_weights = isinstance(value, torch.Tensor) and value.dim() and scope(rule) == "weight"
-                    if of_weights and value.shape != p.shape:
+                    of_weights = isinstance(value, torch.Tensor) and value.dim() and scope(rule) != "model"
+                    if of_weights and tuple(value.shape) not in shapes_of(rule, name, p.shape):
                         raise ValueError(
                             f"this checkpoint is of another model: {name!r} of a parameter of shape {tuple(p.shape)} has shape "
                             f"{tuple(value.shape)}"

@@ -65,6 +65,14 @@ def scope(rule: ModuleType) -> str:
     return getattr(rule, "SCOPE", "weight")
 
 
+def shapes_of(rule: ModuleType, name: str, shape: torch.Size) -> set[tuple[int, ...]]:
+    """Return the shapes that a tensor of a rule's state may have: that of the weights, unless the rule says another."""
+    found: set[tuple[int, ...]] = (
+        rule.shapes(name, shape) if name in rule.State._fields and hasattr(rule, "shapes") else {tuple(shape)}
+    )
+    return found
+
+
 def curvature(rule: ModuleType) -> Curvature:
     """Return the curvature that a rule expects: ``CURVATURE``, or the squared gradient if it declares none."""
     return getattr(rule, "CURVATURE", Curvature.SQUARED_GRADIENT)

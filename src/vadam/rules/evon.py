@@ -71,6 +71,14 @@ class State(NamedTuple):
     t: Scalar
 
 
+def shapes(name: str, shape: torch.Size) -> set[tuple[int, ...]]:
+    """Return the shapes that a tensor of the state may have, given that of the weights; axes may be the identity."""
+    if name in ("m", "s"):
+        return {tuple(shape)}
+    side = matrix_shape(shape)[name.endswith("R")]
+    return {(side, side), (0, 0)}
+
+
 def init(mu: Tensor, *, init_precision: Scalar, N: Scalar, lam: Scalar, max_side: float) -> State:
     mean, m, s, s0, beta1_t = ivon.init(mu, init_precision=init_precision, N=N, lam=lam)
     sides = [n if mu.dim() > 1 and 1 < n <= max_side else 0 for n in matrix_shape(mu.shape)]
