@@ -200,6 +200,61 @@ FOUND = (
         "a model whose header had other quantiles or text in its scaling was loaded and failed at the first prediction",
         "test_other_values_are_refused",
     ),
+    (
+        "a hostile reader",
+        "threads that predicted with one model at the same time saw each other's draws, and one could stay in the model",
+        "test_threads_that_share_a_model_predict_as_one_does",
+    ),
+    (
+        "a hostile reader",
+        "durations and periods of a table were read in the unit in which pandas kept them, gaps as −9·10¹⁸",
+        "test_durations_are_seconds_in_every_unit",
+    ),
+    (
+        "a hostile reader",
+        "`auroc` of whole numbers was 0, and calibration errors summed in half precision",
+        "test_numbers_of_every_type_count_alike",
+    ),
+    (
+        "a hostile reader",
+        "the coverage of intervals whose ends have shapes [n, 1] and [n] was that of n × n intervals",
+        "test_ends_of_intervals_in_two_shapes_are_no_table",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` read a quoted `0,302` between commas as 302",
+        "test_numbers_are_read_as_europeans_write_them",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` ended in a traceback for parquet files with an index of texts or dates",
+        "test_an_index_with_a_name_is_a_column",
+    ),
+    (
+        "a hostile reader",
+        "a checkpoint of EVON or FullVON for other shapes was loaded, and the next step failed",
+        "test_a_checkpoint_of_other_shapes_is_refused_and_changes_nothing",
+    ),
+    (
+        "a reviewer",
+        "gradients of several samples that cancel while their squares overflow made the state infinite",
+        "test_squares_that_overflow_where_samples_cancel_are_refused",
+    ),
+    (
+        "a reviewer",
+        "native noise followed the order in memory: after `to(memory_format=…)` inside a sample the mean did not come back",
+        "test_memory_whose_order_changes_inside_a_sample",
+    ),
+    (
+        "a reviewer",
+        "a weight that the closure froze between two samples was perturbed by native loops all the same",
+        "test_a_weight_that_a_closure_freezes_holds_its_mean_in_the_next_samples",
+    ),
+    (
+        "a reviewer",
+        "`vadam run --no-resume` with changed files cleared what was recorded, and then refused to run",
+        "test_a_refused_run_keeps_what_is_recorded",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
