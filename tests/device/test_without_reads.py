@@ -182,7 +182,7 @@ def test_a_refused_step_is_masked_and_the_next_one_says_so(
     spec: Spec, way: str, samples: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Take tensors of the CPU, which have values, for those of another device."""
-    monkeypatch.setattr("vadam.optim.nonfinite._is_cpu", lambda x: False)
+    monkeypatch.setattr("vadam.optim.nonfinite.is_cpu", lambda x: False)
     problem = Problem()
     opt = spec.make(problem.model.named_parameters(), samples=samples, backend="plain")
     if spec.needs_attach or way == "attach":

@@ -21,7 +21,7 @@ from vadam.optim.rule_optimizer import RuleOptimizer
 from vadam.optim.sample import Owner
 from vadam.rules.binding import scope
 
-_is_cpu = TensorBase.is_cpu.__get__  # type: ignore[attr-defined]
+is_cpu = TensorBase.is_cpu.__get__  # type: ignore[attr-defined]
 
 
 @cache
@@ -38,7 +38,7 @@ class PendingCheck:
     ) -> None:
         vectors = [(kind, params, values) for kind, norms in norms_of.items() for params, values in norms.vectors]
         self._params = [(kind, p) for kind, params, _ in vectors for p in params]
-        device = next(values.device for _, _, values in vectors if not _is_cpu(values))
+        device = next(values.device for _, _, values in vectors if not is_cpu(values))
         norms = [values if values.device == device else values.to(device) for _, _, values in vectors]
         flags = (norms[0] if len(norms) == 1 else torch.cat(norms)) < bound
         self._may_overflow = overflow is not None
@@ -118,7 +118,7 @@ class CheckedOptimizer(RuleOptimizer):
         self._settle()
         bound = bound_of(self.param_groups)
         tensors = [x for of_kind in kinds.values() for x in of_kind.values()]
-        on_cpu = False not in map(_is_cpu, tensors)
+        on_cpu = False not in map(is_cpu, tensors)
         found = [] if on_cpu and not with_norms else self._norms(*kinds.values())
         norms = found[0] if found else None
         if not on_cpu:
