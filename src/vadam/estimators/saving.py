@@ -119,12 +119,14 @@ def _check_sizes(config: dict[str, Any], members: int, *, classifier: bool) -> N
 def _check_columns(config: dict[str, Any], estimator: Any) -> None:
     """Raise ValueError if the columns of the header do not fit each other and the network."""
     inputs, features = config["sizes"][0], estimator.n_features_in_
-    encoder = estimator.encoder_
+    encoder, names = estimator.encoder_, config["feature_names"]
+    if not (isinstance(names, list) and all(isinstance(name, str) for name in names)):
+        raise ValueError(f"feature_names must be a list of texts, got {str(names)[:50]}")
     for name, found, expected in (
         ("encoder", len(encoder.outputs), inputs),
         ("centre and spread", [len(estimator.centre_), len(estimator.spread_)], [inputs, inputs]),
         ("n_features_in_", features, len(encoder.columns) + len(encoder.left_out)),
-        ("feature_names", len(config["feature_names"]) or features, features),
+        ("feature_names", len(names) or features, features),
     ):
         if found != expected:
             raise ValueError(f"{name} is for {found}, but the network is for {expected}")
