@@ -89,8 +89,8 @@ EDITS = {
     "activation of no name": ("params", "activation", "__init__"),
     "features that the network has not": ("found", "n_features_in_", 4),
     "names of more features": ("feature_names", ["a", "b"]),
-    "names that are no texts": ("feature_names", [[["a"]]]),
-    "names that are no list": ("feature_names", "a"),
+    "names that are no texts": ("feature_names", [[[["a"]]]] * 3),
+    "names that are no list": ("feature_names", "abc"),
     "noise in words": ("noise_precision", "loud"),
     "noise without end": ("noise_precision", [[]]),
 }
