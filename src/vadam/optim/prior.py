@@ -183,12 +183,11 @@ def learn(opt: RuleOptimizer) -> None:
         group["steps_with_prior"] = 0
         spread: Tensor | float = 0.0
         count = 0
-        for p in group["params"]:
-            if p.requires_grad and opt.state.get(p):
-                mean, _ = of(group, opt.state[p])
-                variance, mu = 1 / whole(opt._precision(p)), whole(p.detach()).to(storage_dtype(p))
-                spread = spread + (variance + (mu - mean) ** 2).sum(dtype=torch.float64)
-                count += p.numel()
+        for p, variance in opt._variances(group):
+            mean, _ = of(group, opt.state[p])
+            mu = whole(p.detach()).to(storage_dtype(p))
+            spread = spread + (variance + (mu - mean) ** 2).sum(dtype=torch.float64)
+            count += p.numel()
         if count:
             low, high = LEARNED_RANGE
             group["prior_precision"] = min(max(count / float(spread), low), high)

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from vadam import backends, rules
 from vadam.backends.bucket import Bucket, are_same, storage_dtype
+from vadam.backends.shards import whole
 from vadam.optim import prior
 from vadam.optim.bucket_cache import BucketCache
 from vadam.optim.model_bucket import model_bucket
@@ -105,6 +106,10 @@ class RuleOptimizer(Resumable):
         """Return the precision of a sampled parameter, in its shape."""
         (bucket,) = self._buckets([p])
         return bucket.split(self._backend.precision(bucket))[0]
+
+    def _variances(self, group: Group) -> Iterator[tuple[Tensor, Tensor]]:
+        """Return each trained parameter of a group with the posterior variances of its weights, whole on every rank."""
+        return ((p, 1 / whole(self._precision(p))) for p in group["params"] if p.requires_grad and self.state.get(p))
 
     @property
     def _backend(self) -> backends.Backend:
