@@ -234,6 +234,22 @@ def test_a_transformed_prediction_is_a_distribution_of_the_target(kind, dof):
     assert draws.median().item() == pytest.approx(pred.quantile(0.5).item(), rel=0.1)
 
 
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps(kind):
+    """The knots had been rounded to the type of the targets: whole numbers had densities of 0."""
+    y = np.exp(5 + np.random.default_rng(0).normal(size=500)).round()
+    base = PredictiveNoise(1.0, 5.0).prediction(
+        torch.tensor([[[0.1, -1.0]], [[0.3, -1.2]]]).double().expand(-1, 500, -1)
+    )
+    pred = TransformedRegression(base.samples, base.likelihood, Transform.fit(kind, y))
+    for whole in (torch.tensor(y).long(), pd.Series(y.astype(np.int32)), y.astype(np.int64)):
+        torch.testing.assert_close(pred.cdf(whole), pred.cdf(torch.tensor(y)))
+        torch.testing.assert_close(pred.log_prob(whole), pred.log_prob(torch.tensor(y)))
+    y[0] = np.nan
+    for value in (pred.cdf(y).flatten(), pred.log_prob(y)):
+        assert value.isnan().tolist() == [True] + 499 * [False]
+
+
 def test_a_skewed_target_may_be_transformed(tmp_path):
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 2))

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import as_tensor, like_output
+from vadam.likelihoods import as_numbers, like_output
 from vadam.metrics.real import crps
 from vadam.prediction import Regression
 
@@ -69,7 +69,7 @@ class Transform:
     def of(self, y: Tensor) -> Tensor:
         """Return z of tensors; −∞ for the logarithm of what is not positive."""
         if not self.y:
-            return torch.where(y > 0, y, torch.zeros_like(y)).log()
+            return torch.where(y <= 0, torch.zeros_like(y), y).log()
         return _interpolated(y, *self._knots(y))
 
     def inverse(self, z: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Transform:
     def log_slope(self, y: Tensor) -> Tensor:
         """Return log dz/dy, by which the density of y differs from that of z."""
         if not self.y:
-            return -torch.where(y > 0, y, torch.ones_like(y)).log()
+            return -torch.where(y <= 0, torch.ones_like(y), y).log()
         knots, values = self._knots(y)
         place = (torch.searchsorted(knots, y.contiguous()) - 1).clamp(0, len(knots) - 2)
         return ((values[1:] - values[:-1]) / (knots[1:] - knots[:-1])).log()[place]
@@ -127,7 +127,7 @@ class TransformedRegression(Regression):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Return P(Y ≤ y)."""
-        return super().cdf(self.transform.of(as_tensor(y)))
+        return super().cdf(self.transform.of(as_numbers(y)))
 
     def quantile(self, q: float | Tensor) -> Tensor:
         """Return the y with P(Y ≤ y) = q."""
@@ -136,7 +136,7 @@ class TransformedRegression(Regression):
 
     def log_prob_samples(self, y: Tensor) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ), [S, B]."""
-        y = as_tensor(y)
+        y = as_numbers(y)
         slope = self.transform.log_slope(like_output(y, self._numbers.mean(self.samples[0])))
         return super().log_prob_samples(self.transform.of(y)) + slope.flatten(1).sum(1)
 
