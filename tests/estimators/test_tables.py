@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
 from scipy import integrate, stats
 from sklearn.datasets import load_iris
 
+from vadam import plot
 from vadam.ensemble import Member
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.noise import PredictiveNoise
@@ -248,6 +250,18 @@ def test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps(kind):
     y[0] = np.nan
     for value in (pred.cdf(y).flatten(), pred.log_prob(y)):
         assert value.isnan().tolist() == [True] + 499 * [False]
+
+
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_the_band_of_a_transformed_prediction_is_in_the_unit_of_the_target(kind):
+    """The part without noise had been drawn where the transformed target would be: at log y, for prices near 150."""
+    y = np.exp(5 + np.random.default_rng(0).normal(size=500))
+    transform = Transform.fit(kind, y)
+    z = float(transform.forward(np.array([150.0]))[0])
+    base = PredictiveNoise(1.0, np.inf).prediction(torch.tensor([[[z, -2.0]], [[z, -2.0]]]).double().expand(-1, 9, -1))
+    pred = TransformedRegression(base.samples, base.likelihood, transform)
+    _, epistemic = plot.band(pred, torch.arange(9.0), ax=Figure().subplots()).collections
+    np.testing.assert_allclose(epistemic.get_paths()[0].vertices[:, 1], 150, rtol=0.05)
 
 
 def test_a_skewed_target_may_be_transformed(tmp_path):

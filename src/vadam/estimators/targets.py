@@ -107,15 +107,6 @@ class TransformedRegression(Regression):
     transform: Transform = Transform()
 
     @property
-    def mean(self) -> Tensor:
-        return self._moments()[0].mean(0)
-
-    @property
-    def epistemic(self) -> Tensor:
-        """Return the standard deviation of each network's prediction over the draws."""
-        return self._moments()[0].std(0, correction=0)
-
-    @property
     def aleatoric(self) -> Tensor:
         """Return the standard deviation of the noise."""
         return self._moments()[1].mean(0).sqrt()
@@ -127,12 +118,11 @@ class TransformedRegression(Regression):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Return P(Y ≤ y)."""
-        return super().cdf(self.transform.of(as_numbers(y)))
+        return self._transformed.cdf(self.transform.of(as_numbers(y)))
 
     def quantile(self, q: float | Tensor) -> Tensor:
         """Return the y with P(Y ≤ y) = q."""
-        plain = Regression(self.samples, self.likelihood)
-        return self.transform.inverse(plain.quantile(q))
+        return self.transform.inverse(self._transformed.quantile(q))
 
     def log_prob_samples(self, y: Tensor) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ), [S, B]."""
@@ -147,6 +137,15 @@ class TransformedRegression(Regression):
     def crps(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the mean of the continuous ranked probability score, from one draw of y for each draw of the weights."""
         return crps(self.draw(generator), y)
+
+    @property
+    def _transformed(self) -> Regression:
+        """Return the prediction of z."""
+        return Regression(self.samples, self.likelihood)
+
+    @property
+    def _means(self) -> Tensor:
+        return self._moments()[0]
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and variance of y for every draw of the weights."""
