@@ -9,7 +9,7 @@ from torch import nn
 
 import vadam
 from vadam import metrics, plot
-from vadam.prediction import Classes, Regression
+from vadam.prediction import Binary, Classes, Regression
 
 mpl.use("Agg")
 
@@ -42,6 +42,17 @@ def test_band_is_the_interval_in_the_order_of_the_inputs(ax):
         low, high = prediction.interval(0.8)
         assert corners[:, 1].min() == pytest.approx(float(low.min()), rel=1e-5)
         assert corners[:, 1].max() == pytest.approx(float(high.max()), rel=1e-5)
+
+
+@pytest.mark.parametrize("outputs", [(40, 1), (40,)])
+@pytest.mark.parametrize("targets", [(40, 1), (40,)])
+def test_reliability_of_two_classes_takes_networks_of_one_output(ax, outputs, targets):
+    pred, y = Binary(torch.randn(8, *outputs), vadam.Bernoulli()), torch.arange(40) % 2
+    plot.reliability(pred, y.view(targets), ax=ax)
+    _, line = ax.lines
+    stated, observed, _ = metrics.reliability_curve(pred.probs.flatten(), y, 10)
+    np.testing.assert_allclose(line.get_xdata(), stated, rtol=1e-6)
+    np.testing.assert_allclose(line.get_ydata(), observed, rtol=1e-6)
 
 
 def test_reliability_of_classes_is_the_curve_and_the_diagonal_is_drawn_once(ax):

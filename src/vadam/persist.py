@@ -2,7 +2,7 @@
 
     tensors     mean/<name>  precision/<name>  point/<name>  pruned/<name>  prior_precision/<name> and prior_mean/<name> (tensors)
     header      {"vadam": {"version", "kind", "names" in their order, "point", "pruned", "prior_precision", "prior_mean", "shares",
-                           "temperature", "dtype", "config"}, "sha256"}
+                           "temperature", "tempered_by", "dtype", "config"}, "sha256"}
 
 A full Gaussian has one tensor ``mean`` and one ``precision``. A rotated one has ``left/<name>`` and ``right/<name>``, its axes,
 and no ``pruned``. The tensors of a mixture's component k are under ``k/``. ``sha256`` is the checksum of the whole file with 64 zeros
@@ -155,6 +155,7 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
         "names": list(post.mean),
         "shares": shares,
         "temperature": post.temperature,
+        "tempered_by": post.tempered_by,
         **description,
     }, tensors
 
@@ -183,7 +184,8 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
     means = {name: tensors[f"{prefix}mean/{name}"] for name in description["names"]}
     precisions = {name: tensors[f"{prefix}precision/{name}"] for name in description["names"]}
     shares = {name: Shares(*map(float, part)) for name, part in description["shares"].items()}
-    prior["temperature"] = {name: float(T) for name, T in description.get("temperature", {}).items()}
+    for field in ("temperature", "tempered_by"):
+        prior[field] = {name: float(T) for name, T in description.get(field, {}).items()}
     fields = ("left", "right") if description["kind"] == "rotated" else ("pruned",)
     others: dict[str, Any] = {
         field: {name: tensors[f"{prefix}{field}/{name}"] for name in description[field]} for field in fields

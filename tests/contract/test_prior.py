@@ -97,6 +97,23 @@ def test_two_tasks_one_after_the_other_equal_the_joint_posterior(temperature):
     )
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.1, 0.25])
+def test_a_tempered_posterior_is_a_wider_prior_at_every_temperature(temperature, tmp_path):
+    """``prior=post.tempered(4)`` forgets: at a temperature of 0.1 it had been 2.5 times narrower than ``prior=post``."""
+    x, y = regression()
+    yesterday = trained_by_von(x, y, prior_precision=2.0, temperature=temperature)
+    vadam.save(tmp_path / "tempered", yesterday.tempered(2.0).tempered(2.0))
+
+    def precision_of_prior(post: MeanFieldGaussian) -> torch.Tensor:
+        module = nn.Linear(3, 1, bias=False, dtype=torch.float64)
+        opt = vadam.Vadam(module.named_parameters(), num_data=40, prior=post, temperature=temperature)
+        return opt.state[module.weight]["prior_precision"]
+
+    remembered = precision_of_prior(yesterday)
+    for wider in (yesterday.tempered(4.0), vadam.load(tmp_path / "tempered").posterior):
+        torch.testing.assert_close(precision_of_prior(wider), remembered / 4)
+
+
 def test_full_von_takes_a_prior_per_weight():
     x, y = regression()
     x = x + 0.1 * x.roll(1, 1)  # correlated columns

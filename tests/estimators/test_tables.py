@@ -4,9 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.figure import Figure
 from scipy import integrate, stats
 from sklearn.datasets import load_iris
 
+from vadam import plot
 from vadam.ensemble import Member
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.noise import PredictiveNoise
@@ -232,6 +234,34 @@ def test_a_transformed_prediction_is_a_distribution_of_the_target(kind, dof):
         assert pred.variance.item() == pytest.approx(variance, rel=0.1)
     draws = torch.cat([pred.draw(torch.Generator().manual_seed(k)) for k in range(2000)])
     assert draws.median().item() == pytest.approx(pred.quantile(0.5).item(), rel=0.1)
+
+
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps(kind):
+    """The knots had been rounded to the type of the targets: whole numbers had densities of 0."""
+    y = np.exp(5 + np.random.default_rng(0).normal(size=500)).round()
+    base = PredictiveNoise(1.0, 5.0).prediction(
+        torch.tensor([[[0.1, -1.0]], [[0.3, -1.2]]]).double().expand(-1, 500, -1)
+    )
+    pred = TransformedRegression(base.samples, base.likelihood, Transform.fit(kind, y))
+    for whole in (torch.tensor(y).long(), pd.Series(y.astype(np.int32)), y.astype(np.int64)):
+        torch.testing.assert_close(pred.cdf(whole), pred.cdf(torch.tensor(y)))
+        torch.testing.assert_close(pred.log_prob(whole), pred.log_prob(torch.tensor(y)))
+    y[0] = np.nan
+    for value in (pred.cdf(y).flatten(), pred.log_prob(y)):
+        assert value.isnan().tolist() == [True] + 499 * [False]
+
+
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_the_band_of_a_transformed_prediction_is_in_the_unit_of_the_target(kind):
+    """The part without noise had been drawn where the transformed target would be: at log y, for prices near 150."""
+    y = np.exp(5 + np.random.default_rng(0).normal(size=500))
+    transform = Transform.fit(kind, y)
+    z = float(transform.forward(np.array([150.0]))[0])
+    base = PredictiveNoise(1.0, np.inf).prediction(torch.tensor([[[z, -2.0]], [[z, -2.0]]]).double().expand(-1, 9, -1))
+    pred = TransformedRegression(base.samples, base.likelihood, transform)
+    _, epistemic = plot.band(pred, torch.arange(9.0), ax=Figure().subplots()).collections
+    np.testing.assert_allclose(epistemic.get_paths()[0].vertices[:, 1], 150, rtol=0.05)
 
 
 def test_a_skewed_target_may_be_transformed(tmp_path):

@@ -103,6 +103,37 @@ def trainer(model: Regression, opt: Any, folder: Path, **options: Any) -> Any:
     return InOrder(model=model, args=arguments, train_dataset=data, eval_dataset=data, optimizers=(opt, None))
 
 
+def test_micro_batches_of_a_classifier_are_averaged_as_the_page_says(tmp_path: Path) -> None:
+    """Transformers adds their losses where ``forward`` takes ``**kwargs``, and the squares of gradients would be 16 times too large."""
+    transformers = pytest.importorskip("transformers", reason='transformers is not installed: pip install "vadam[hf]"')
+    page = (Path(__file__).parents[2] / "docs" / "fine-tuning.md").read_text()
+    assert "`trainer.model_accepts_loss_kwargs = False`" in page
+    sizes = {"hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    config = transformers.BertConfig(
+        vocab_size=10, max_position_embeddings=4, num_labels=3, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, **sizes
+    )  # fmt: skip
+    torch.manual_seed(0)
+    start = transformers.BertForSequenceClassification(config)
+    data = [{"input_ids": row, "labels": row[0] % 3} for row in torch.randint(10, (16, 4))]
+
+    def moved_by(pieces: int) -> torch.Tensor:
+        model = transformers.BertForSequenceClassification(config)
+        model.load_state_dict(start.state_dict())
+        arguments = transformers.TrainingArguments(
+            output_dir=str(tmp_path), max_steps=1, per_device_train_batch_size=16 // pieces, gradient_accumulation_steps=pieces,
+            max_grad_norm=0.0, report_to=[], logging_strategy="no", save_strategy="no", disable_tqdm=True, use_cpu=True,
+        )  # fmt: skip
+        sgd = torch.optim.SGD(model.parameters(), lr=1.0)
+        training = transformers.Trainer(model=model, args=arguments, train_dataset=data, optimizers=(sgd, None))
+        training.model_accepts_loss_kwargs = False
+        training.train()
+        pairs = zip(start.parameters(), model.parameters(), strict=True)
+        return torch.cat([(before - after).detach().flatten() for before, after in pairs])
+
+    with quietly():
+        torch.testing.assert_close(moved_by(4), moved_by(1), rtol=1e-4, atol=1e-6)
+
+
 @covers("Hugging Face Trainer", "gradient accumulation, clipping, evaluation at the mean")
 @LOOPED
 def test_hugging_face_trainer(spec: Spec, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import as_tensor, like_output
+from vadam.likelihoods import as_numbers, like_output
 from vadam.metrics.real import crps
 from vadam.prediction import Regression
 
@@ -69,7 +69,7 @@ class Transform:
     def of(self, y: Tensor) -> Tensor:
         """Return z of tensors; −∞ for the logarithm of what is not positive."""
         if not self.y:
-            return torch.where(y > 0, y, torch.zeros_like(y)).log()
+            return torch.where(y <= 0, torch.zeros_like(y), y).log()
         return _interpolated(y, *self._knots(y))
 
     def inverse(self, z: Tensor) -> Tensor:
@@ -80,7 +80,7 @@ class Transform:
     def log_slope(self, y: Tensor) -> Tensor:
         """Return log dz/dy, by which the density of y differs from that of z."""
         if not self.y:
-            return -torch.where(y > 0, y, torch.ones_like(y)).log()
+            return -torch.where(y <= 0, torch.ones_like(y), y).log()
         knots, values = self._knots(y)
         place = (torch.searchsorted(knots, y.contiguous()) - 1).clamp(0, len(knots) - 2)
         return ((values[1:] - values[:-1]) / (knots[1:] - knots[:-1])).log()[place]
@@ -107,15 +107,6 @@ class TransformedRegression(Regression):
     transform: Transform = Transform()
 
     @property
-    def mean(self) -> Tensor:
-        return self._moments()[0].mean(0)
-
-    @property
-    def epistemic(self) -> Tensor:
-        """Return the standard deviation of each network's prediction over the draws."""
-        return self._moments()[0].std(0, correction=0)
-
-    @property
     def aleatoric(self) -> Tensor:
         """Return the standard deviation of the noise."""
         return self._moments()[1].mean(0).sqrt()
@@ -127,16 +118,15 @@ class TransformedRegression(Regression):
 
     def cdf(self, y: Tensor) -> Tensor:
         """Return P(Y ≤ y)."""
-        return super().cdf(self.transform.of(as_tensor(y)))
+        return self._transformed.cdf(self.transform.of(as_numbers(y)))
 
     def quantile(self, q: float | Tensor) -> Tensor:
         """Return the y with P(Y ≤ y) = q."""
-        plain = Regression(self.samples, self.likelihood)
-        return self.transform.inverse(plain.quantile(q))
+        return self.transform.inverse(self._transformed.quantile(q))
 
     def log_prob_samples(self, y: Tensor) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ), [S, B]."""
-        y = as_tensor(y)
+        y = as_numbers(y)
         slope = self.transform.log_slope(like_output(y, self._numbers.mean(self.samples[0])))
         return super().log_prob_samples(self.transform.of(y)) + slope.flatten(1).sum(1)
 
@@ -147,6 +137,15 @@ class TransformedRegression(Regression):
     def crps(self, y: Tensor, generator: torch.Generator | None = None) -> Tensor:
         """Return the mean of the continuous ranked probability score, from one draw of y for each draw of the weights."""
         return crps(self.draw(generator), y)
+
+    @property
+    def _transformed(self) -> Regression:
+        """Return the prediction of z."""
+        return Regression(self.samples, self.likelihood)
+
+    @property
+    def _means(self) -> Tensor:
+        return self._moments()[0]
 
     def _moments(self) -> tuple[Tensor, Tensor]:
         """Return mean and variance of y for every draw of the weights."""

@@ -37,6 +37,7 @@ class MeanFieldGaussian:
         pruned: masks that are True where a weight is pruned: it is exactly zero and no longer sampled.
         shares: the fractions of the precision that come from the prior and the start, for ``summary()``; optimizers set it.
         temperature: temperatures that the precisions are divided by, 1 where none is given; optimizers set it.
+        tempered_by: the factors of these that ``tempered()`` has added since the training, 1 where none is given.
 
     >>> post = MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.tensor([4.0, 4.0])}, prior_precision={"w": 1.0})
     >>> post.stddev["w"]
@@ -56,6 +57,7 @@ class MeanFieldGaussian:
     pruned: Weights = field(default_factory=dict)
     shares: dict[str, Shares] = field(default_factory=dict)
     temperature: dict[str, float] = field(default_factory=dict)
+    tempered_by: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = named_tensors.shapes_of(self.mean)
@@ -180,7 +182,10 @@ class MeanFieldGaussian:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
         precision = {name: value / temperature for name, value in self.precision.items()}
         return replace(
-            self, precision=precision, temperature=named_tensors.tempered(self.temperature, self.mean, temperature)
+            self,
+            precision=precision,
+            temperature=named_tensors.tempered(self.temperature, self.mean, temperature),
+            tempered_by=named_tensors.tempered(self.tempered_by, self.mean, temperature),
         )
 
     @staticmethod
@@ -271,7 +276,9 @@ def _merged(posteriors: list[MeanFieldGaussian]) -> MeanFieldGaussian:
     point = {name: torch.stack([post.point[name] for post in posteriors]).mean(0) for name in first.point}
     names = {name for post in posteriors for name in post.pruned}
     pruned = {name: torch.stack([post._is_pruned(name) for post in posteriors]).any(0) for name in names}
+    tempered_alike = all(post.tempered_by == first.tempered_by for post in posteriors)
     prior_of_all = {"prior_precision": lam, "prior_mean": mu0, "temperature": temperature}
+    prior_of_all["tempered_by"] = first.tempered_by if tempered_alike else {}
     return MeanFieldGaussian(mean, precision, point=point, pruned=pruned, **prior_of_all)
 
 

@@ -38,6 +38,7 @@ class RotatedGaussian:
         prior_mean: the prior's means μ₀, likewise; None for zero.
         shares: what part of the precision is the prior's and the start's, for ``summary()``; optimizers fill it in.
         temperature: temperatures that the precisions are divided by, 1 where none is given; optimizers fill it in.
+        tempered_by: the factors of these that ``tempered()`` has added since the training, 1 where none is given.
 
     >>> turn = torch.tensor([[0.6, -0.8], [0.8, 0.6]])
     >>> post = RotatedGaussian({"w": torch.zeros(1, 2)}, {"w": torch.tensor([[1.0, 100.0]])}, right={"w": turn})
@@ -57,6 +58,7 @@ class RotatedGaussian:
     prior_mean: PriorMean | None = None
     shares: dict[str, Shares] = field(default_factory=dict)
     temperature: dict[str, float] = field(default_factory=dict)
+    tempered_by: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = named_tensors.shapes_of(self.mean)
@@ -77,6 +79,7 @@ class RotatedGaussian:
             "prior_precision": post.prior_precision,
             "prior_mean": post.prior_mean,
             "temperature": post.temperature,
+            "tempered_by": post.tempered_by,
         }
         if post.pruned:
             raise ValueError(
@@ -167,6 +170,7 @@ class RotatedGaussian:
             "prior_precision": self.prior_precision,
             "prior_mean": self.prior_mean,
             "temperature": self.temperature,
+            "tempered_by": self.tempered_by,
         }
         return MeanFieldGaussian(self.mean, precision, point=self.point, shares=self.shares, **prior)  # type: ignore[arg-type]
 
@@ -190,7 +194,10 @@ class RotatedGaussian:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
         precision = {name: value / temperature for name, value in self.precision.items()}
         return replace(
-            self, precision=precision, temperature=named_tensors.tempered(self.temperature, self.mean, temperature)
+            self,
+            precision=precision,
+            temperature=named_tensors.tempered(self.temperature, self.mean, temperature),
+            tempered_by=named_tensors.tempered(self.tempered_by, self.mean, temperature),
         )
 
     def summary(self) -> Summary:

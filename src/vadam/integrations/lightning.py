@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
+from vadam.gaussian import MeanFieldGaussian, RotatedGaussian, Shares
 from vadam.integrations.scalars import scalars
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
@@ -149,7 +149,10 @@ class PosteriorCallback(Callback):
         checkpoint[KEY] = {
             "precision": post.precision,
             "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
+            "prior_mean": None if post.prior_mean is None else dict(post.prior_mean),
             "point": list(post.point),
+            "shares": {name: list(part) for name, part in post.shares.items()},
+            "temperature": dict(post.temperature),
             "axes": {side: getattr(post, side) for side in AXES} if isinstance(post, RotatedGaussian) else None,
         }
 
@@ -182,7 +185,13 @@ def posterior(
     weights, saved = content["state_dict"], content[KEY]
     mean = {name: weights[name] for name in saved["precision"]}
     point = {name: weights[name] for name in saved["point"]}
-    of_both: dict[str, Any] = {"point": point, "prior_precision": saved["prior_precision"]}
+    of_both: dict[str, Any] = {
+        "point": point,
+        "prior_precision": saved["prior_precision"],
+        "prior_mean": saved.get("prior_mean"),  # older checkpoints have neither this nor the next two
+        "shares": {name: Shares(*part) for name, part in saved.get("shares", {}).items()},
+        "temperature": saved.get("temperature", {}),
+    }
     if saved["axes"] is not None:
         return RotatedGaussian(mean, saved["precision"], **saved["axes"], **of_both)
     return MeanFieldGaussian(mean, saved["precision"], **of_both)

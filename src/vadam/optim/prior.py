@@ -10,6 +10,7 @@ which is largest at λ = D / Σᵢ (σᵢ² + (μᵢ − μ₀)²).
 
 from __future__ import annotations
 
+import math
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -98,10 +99,12 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
 def _precision(given: MeanFieldGaussian, name: str, group: Group) -> Tensor:
     """Return the precisions of an earlier posterior; those of the group's own temperature before it divided them.
 
-    So tasks one after the other at one temperature end at the joint posterior of that temperature.
+    So tasks one after the other at one temperature end at the joint posterior of that temperature, and what ``tempered()`` has
+    divided them by since stays.
     """
-    T = given.temperature.get(name, 1.0)
-    return given.precision[name] * T if group["temperature"] == T else given.precision[name]
+    T, total = group["temperature"], given.temperature.get(name, 1.0)
+    own = total == T or math.isclose(T, total / given.tempered_by.get(name, 1.0))
+    return given.precision[name] * T if own else given.precision[name]
 
 
 def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[str]:

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from vadam import metrics
-from vadam.likelihoods import as_tensor
+from vadam.likelihoods import as_tensor, like_output
 from vadam.plot.axes import as_array, axes_or_new
-from vadam.prediction import Classes, Prediction, Regression
+from vadam.prediction import Binary, Classes, Prediction, Regression
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -65,8 +65,11 @@ def reliability(
     if not any(line.get_gid() == "diagonal" for line in ax.lines):
         ax.plot([0, 1], [0, 1], color="0.5", linewidth=0.8, gid="diagonal")
     if isinstance(pred, Classes):
-        stated, observed, count = metrics.reliability_curve(pred.probs, y, bins)
-        name = f"{label or type(pred).__name__}, ECE {float(metrics.ece(pred.probs, y, bins)):.3f}"
+        probs, y = pred.probs, as_tensor(y, pred.samples)
+        if isinstance(pred, Binary):
+            probs, y = probs.flatten(), like_output(y, probs).flatten()
+        stated, observed, count = metrics.reliability_curve(probs, y, bins)
+        name = f"{label or type(pred).__name__}, ECE {float(metrics.ece(probs, y, bins)):.3f}"
         (line,) = ax.plot(as_array(stated), as_array(observed), color=color, label=name)
         ax.scatter(
             as_array(stated), as_array(observed), s=10 + 150 * as_array(count / count.sum()), color=line.get_color()
