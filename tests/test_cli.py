@@ -159,6 +159,13 @@ def test_fit_and_predict_numbers(houses: Path, tmp_path: Path) -> None:
     assert covered > 0.75  # without tuning the noise is that of the default: wide or narrow, not absurd
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_carriage_return_in_a_cell_ends_no_row(suffix: str, tmp_path: Path) -> None:
+    table = pd.DataFrame({"note": ["a\rb", "\r", 'c"d'], "mean": [1.5, 2.0, 3.0]})
+    dataframe.writer(path := tmp_path / f"p{suffix}")(table)
+    pd.testing.assert_frame_equal(pd.read_csv(path, sep="," if suffix == ".csv" else "\t"), table)
+
+
 def test_fit_and_predict_classes(houses: Path, tmp_path: Path) -> None:
     model, predictions = tmp_path / "m.safetensors", tmp_path / "p.parquet"
     fitted = answer("fit", houses / "dear.parquet", "--target", "dear", "--out", model, "--budget", 0)

@@ -255,6 +255,31 @@ FOUND = (
         "`vadam run --no-resume` with changed files cleared what was recorded, and then refused to run",
         "test_a_refused_run_keeps_what_is_recorded",
     ),
+    (
+        "bad input",
+        "a carriage return in a cell of the target cut a row of the predictions in two",
+        "test_a_carriage_return_in_a_cell_ends_no_row",
+    ),
+    (
+        "pages",
+        "a name with dollar signs or a backslash ended the page of the demo in a traceback",
+        "test_a_name_is_drawn_as_it_is",
+    ),
+    (
+        "a hostile reader",
+        "a posterior read from a Lightning checkpoint lost the prior's mean, the temperature and the shares",
+        "test_a_checkpoint_holds_the_mean_of_the_prior_and_the_temperature",
+    ),
+    (
+        "a hostile reader",
+        "`prior=post.tempered(4)` made the prior narrower instead of wider at a temperature other than 1",
+        "test_a_tempered_posterior_is_a_wider_prior_at_every_temperature",
+    ),
+    (
+        "a hostile reader",
+        '`target_transform="quantile"` scored targets of whole numbers on knots that were cut to whole numbers',
+        "test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -1,4 +1,5 @@
 import contextlib
+import html
 import io
 import json
 import re
@@ -76,6 +77,21 @@ def test_the_page_stands_alone(smoke: tuple[Results, Path, str]) -> None:
     assert len(list((out / "figures").glob("demo-*.png"))) == len(drawings)
     for method in METHODS.values():
         assert method.settings in text
+
+
+@pytest.mark.parametrize("name", ["$x_{$", r"$\input{a}$", r"\u", "../../a", '"><b>'])
+def test_a_name_is_drawn_as_it_is(name: str, tmp_path: Path) -> None:
+    """Matplotlib would read formulas, a pattern would read escapes, and a path would lead elsewhere."""
+    method, x = f"Vadam, {name}", np.linspace(-8, 8, 21)
+    results = Results(SMOKE, complete=True)
+    results.bands = {method: wave.Band(x, x, abs(x), x - 1, x + 1)}
+    page.write(results, tmp_path / "report")
+    text = (tmp_path / "report" / "index.html").read_text()
+    assert html.escape(method) in text
+    assert "<b>" not in text.partition("<main")[2]
+    assert [path.name for path in tmp_path.rglob("*.png") if "gap" in path.name] == [
+        path.name for path in (tmp_path / "report" / "figures").iterdir() if "gap" in path.name
+    ]
 
 
 def test_the_numbers_stand_beside_it(smoke: tuple[Results, Path, str]) -> None:

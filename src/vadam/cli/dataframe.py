@@ -107,7 +107,7 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
         # The names made text of every column: read the other rows anew.
         cells = _parsed(content, {**options, "dtype": str, "na_values": []}).drop(index=repeated)
-        content, index = cells.to_csv(index=False, header=names, sep=separator).encode(encoding), cells.index
+        content, index = _as_csv(cells, separator, names).encode(encoding), cells.index
         options["skiprows"] = 0
         table = _parsed(content, options)
     may_be_european = separator != ","
@@ -314,13 +314,21 @@ def _with_named_index(table: "pd.DataFrame") -> "pd.DataFrame":
     return table.reset_index(drop=not named)
 
 
+def _as_csv(table: "pd.DataFrame", separator: str, names: Any = True) -> str:
+    """Return a table as text; older versions of Python leave a carriage return in a cell without quotes, which would end the row."""
+    text: str = table.to_csv(index=False, header=names, sep=separator)
+    if "\r" in text:
+        text = table.to_csv(index=False, header=names, sep=separator, quoting=csv.QUOTE_NONNUMERIC)
+    return text
+
+
 def writer(out: Path) -> "Callable[[pd.DataFrame], None]":
     """Return a function that writes a table to the file."""
     match out.suffix.lower():
         case ".csv":
-            return lambda table: atomic.write_bytes(out, table.to_csv(index=False).encode())
+            return lambda table: atomic.write_bytes(out, _as_csv(table, ",").encode())
         case ".tsv":
-            return lambda table: atomic.write_bytes(out, table.to_csv(index=False, sep="\t").encode())
+            return lambda table: atomic.write_bytes(out, _as_csv(table, "\t").encode())
         case ".parquet" | ".pq":
             return lambda table: atomic.write_bytes(out, table.to_parquet(index=False))
         case _:

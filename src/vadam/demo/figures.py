@@ -28,7 +28,7 @@ def digit_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
 
 
 def _calibration(results: Results) -> "tuple[Figure, str]":
-    with theme.style():
+    with theme.style(math=False):
         figure, [axes] = theme.panels(1, width=3.6, height=2.9)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
         for method, doubt in results.digits.items():
@@ -40,7 +40,7 @@ def _calibration(results: Results) -> "tuple[Figure, str]":
 
 
 def _risk(results: Results) -> "tuple[Figure, str]":
-    with theme.style():
+    with theme.style(math=False):
         figure, [axes] = theme.panels(1, width=3.6, height=2.9)
         axes.axhline(100 * digits.RISK, color=INK, linewidth=0.8, linestyle=":")
         for method, doubt in results.digits.items():
@@ -54,7 +54,7 @@ def _risk(results: Results) -> "tuple[Figure, str]":
 
 def _foreign(results: Results) -> "tuple[Figure, str]":
     bins = np.linspace(0, np.log(10), 25).tolist()
-    with theme.style():
+    with theme.style(math=False):
         figure, panels = theme.panels(len(results.digits), width=1.9, height=2.9)
         for axes, (method, doubt) in zip(panels, results.digits.items(), strict=True):
             axes.hist(doubt.home_entropy, bins, density=True, color=INK, alpha=0.3, label="test")
@@ -70,7 +70,7 @@ def wave_panels(results: Results) -> "dict[str, tuple[Figure, str]]":
     problem = wave.problem()
     panels = {}
     for method, band in results.bands.items():
-        with theme.style():
+        with theme.style(math=False):
             figure, [axes] = theme.panels(1, width=3.6, height=2.6)
             axes.axvspan(-wave.NEAREST, wave.NEAREST, color=INK, alpha=0.06, linewidth=0)
             axes.fill_between(band.x, band.low, band.high, color=colour(method), alpha=0.3, linewidth=0)
@@ -94,7 +94,7 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
     """Return the figure of the posteriors over two weights, and its description in words."""
     truth = ellipses.true_posterior()
     density, levels = truth.density.T.numpy(), truth.levels()
-    with theme.style():
+    with theme.style(math=False):
         figure, [axes] = theme.panels(1, width=4.6, height=3.4)
         greys = ["#8b949e30", "#8b949e60", "#8b949ea0"]
         axes.contourf(truth.x, truth.y, density, levels=[*levels, 1.01 * density.max()], colors=greys)
@@ -113,7 +113,7 @@ def ellipse_panel(results: Results) -> "tuple[Figure, str]":
 def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure, str]":
     """Return a figure of predictions with their intervals against the actual values."""
     rows = results.intervals[name][method]
-    with theme.style():
+    with theme.style(math=False):
         figure, [axes] = theme.panels(1, width=3.9, height=3.3)
         bars = np.stack([rows.mean - rows.low, rows.high - rows.mean])
         inside = (rows.low <= rows.actual) & (rows.actual <= rows.high)
@@ -135,7 +135,7 @@ def prediction_panel(results: Results, name: str, method: str) -> "tuple[Figure,
 
 def coverage_panel(results: Results, name: str) -> "tuple[Figure, str]":
     """Return a figure of the share of test rows in intervals of every level, for every method."""
-    with theme.style():
+    with theme.style(math=False):
         figure, [axes] = theme.panels(1, width=3.9, height=3.3)
         axes.plot([0, 1], [0, 1], color=INK, linewidth=0.8)
         markers = iter("osv^D")

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import re
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -142,4 +143,4 @@ def _panel(name: str, figure: "Figure", description: str, out: Path) -> str:
 
 
 def _slug(method: str) -> str:
-    return "-".join(method.lower().replace(",", "").split())
+    return re.sub(r"[^a-z0-9]+", "-", method.lower()).strip("-")

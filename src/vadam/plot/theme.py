@@ -44,14 +44,14 @@ STYLE: dict[Any, Any] = {
 
 
 @contextmanager
-def style() -> Iterator[None]:
-    """Apply the style inside the block; matplotlib uses no display."""
+def style(*, math: bool = True) -> Iterator[None]:
+    """Apply the style inside the block; matplotlib uses no display. Without ``math`` a dollar sign in a label is a dollar sign."""
     try:
         import matplotlib as mpl
     except ImportError as error:
         raise ImportError('Figures need matplotlib: pip install "vadam[plot]".') from error
     mpl.use("Agg")
-    with mpl.rc_context(STYLE):
+    with mpl.rc_context({**STYLE, "text.parse_math": math}):
         yield
 
 
@@ -74,7 +74,7 @@ def svg(figure: "Figure", name: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r"font: ([\d.]+)px [^;\"]*", r"font-size: \1px", text)
     text = _only_referenced_ids(text)
-    text = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", text)
+    text = re.sub(r'(\bid="|href="#|url\(#)', lambda match: f"{match[1]}{name}-", text)
     return re.sub(r"(\d\.\d{2})\d+", r"\1", text)
 
 
