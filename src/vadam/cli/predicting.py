@@ -65,7 +65,7 @@ def load(path: Path) -> Any:
 
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
-    from vadam.estimators.encoding import _texts
+    from vadam.estimators import cells
 
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
@@ -89,7 +89,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
-        rows = sum(text in values for text in _texts(table[name]))
+        rows = sum(text in values for text in cells.texts(table[name]))
         notes.append(
             f"{name}: {dataframe.first_three(values)} was never seen in training ({dataframe.counted(rows, 'row')}): wider intervals there."
         )
@@ -107,9 +107,9 @@ def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":
     """Return a column that the model knows as numbers: in the notation, 1,234.5 or 1.234,5, that reads more of its texts."""
     import pandas as pd
 
-    from vadam.estimators.encoding import _numbers_of
+    from vadam.estimators.encoding import numbers_of
 
-    plain = pd.Series(_numbers_of(column, values), index=values.index)
+    plain = pd.Series(numbers_of(column, values), index=values.index)
     if pd.api.types.is_numeric_dtype(values):
         return plain
     european = dataframe.european_numbers(values)

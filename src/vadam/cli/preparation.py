@@ -133,13 +133,14 @@ def _target(y: "pd.Series", task: str) -> tuple["pd.Series", str, int]:
     """Return the target as numbers or labels, the task, and how many values cannot be read as numbers."""
     import pandas as pd
 
-    from vadam.estimators.encoding import ENOUGH, _floats
+    from vadam.estimators import cells
+    from vadam.estimators.encoding import ENOUGH
 
     if y.dtype == object and len(y) and all(isinstance(value, bool) for value in y):
         y = y.astype(bool)  # beside gaps, which are left out
     numeric = pd.api.types.is_numeric_dtype(y) and not pd.api.types.is_bool_dtype(y)
     if not numeric and not pd.api.types.is_bool_dtype(y) and task != "classification":
-        numbers = pd.Series(_floats(y), index=y.index)
+        numbers = pd.Series(cells.floats(y), index=y.index)
         readable = int(numbers.notna().sum())
         if len(y) and (readable >= ENOUGH * len(y) or (task == "regression" and readable)):
             return numbers, infer_task(task, numbers.dropna()), len(y) - readable

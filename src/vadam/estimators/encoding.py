@@ -14,12 +14,13 @@ then an average over them, and as uncertain as they are different.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from datetime import date, timedelta
 from typing import Any, Self
 
 import numpy as np
+
+from vadam.estimators import cells
 
 MAX_CATEGORIES = 50
 SHARE_OF_DISTINCT = 0.5
@@ -39,14 +40,10 @@ DATE_TEXT = re.compile(
 )
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
-LARGEST = 1e100
-"""Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
-SHOWN_CHARACTERS = 40
 MOST_NOTES = 3
 """Largest number of notes on the categories of one column."""
 FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
-TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
 
@@ -134,11 +131,11 @@ class TableEncoder:
     def fit(self, table: Any) -> Self:
         """Learn the columns of a table; raise ValueError if there is none to learn from."""
         self.columns, self.left_out, self.notes = [], {}, []
-        frame = _is_frame(table)
-        names = [name for name, _ in _series(table)]
+        frame = cells.is_frame(table)
+        names = [name for name, _ in cells.columns_of(table)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
-        for name, values in _series(table):
+        for name, values in cells.columns_of(table):
             first = len(names) > 1 and name == names[0]
             self._learn(name, values, first) if frame else self.columns.append(_number(name, values))
         if not self.columns:
@@ -148,9 +145,9 @@ class TableEncoder:
 
     def encode(self, table: Any, rng: np.random.Generator | None = None) -> Encoded:
         """Return the numbers of a table with the columns that were learned; ``rng`` draws values that are unseen."""
-        given, names = dict(_series(table)), [column.name for column in self.columns]
-        of_array = names == [_name(k) for k in range(len(names))] and given.keys().isdisjoint(names)
-        if len(given) == len(names) and (of_array or not _is_frame(table)):
+        given, names = dict(cells.columns_of(table)), [column.name for column in self.columns]
+        of_array = names == [cells.column_name(k) for k in range(len(names))] and given.keys().isdisjoint(names)
+        if len(given) == len(names) and (of_array or not cells.is_frame(table)):
             given = dict(zip(names, given.values(), strict=True))
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
@@ -162,10 +159,10 @@ class TableEncoder:
     def unseen_values(self, table: Any) -> dict[str, list[str]]:
         """Return the categories of each column that the encoder has never seen."""
         found = {}
-        given = dict(_series(table))
+        given = dict(cells.columns_of(table))
         for column in self.columns:
             if column.kind == "category" and column.name in given:
-                new = set(_texts(given[column.name])) - {*column.categories, None}
+                new = set(cells.texts(given[column.name])) - {*column.categories, None}
                 if new:
                     found[column.name] = sorted(map(str, new))
         return found
@@ -173,11 +170,11 @@ class TableEncoder:
     def outside(self, table: Any) -> dict[str, tuple[int, str, str]]:
         """Return, for each column of numbers or dates, how many rows lie far outside of the fitted range, and its ends."""
         found = {}
-        given = dict(_series(table))
+        given = dict(cells.columns_of(table))
         for column in self.columns:
             if column.kind == "category" or column.name not in given:
                 continue
-            numbers = _numbers_of(column, given[column.name])
+            numbers = numbers_of(column, given[column.name])
             low, high = column.quantiles[0], column.quantiles[-1]
             margin = FAR_OUTSIDE * (high - low)
             if rows := int(((numbers < low - margin) | (numbers > high + margin)).sum()):
@@ -187,11 +184,11 @@ class TableEncoder:
     def unreadable_dates(self, table: Any) -> dict[str, list[str]]:
         """Return the texts in each column of dates that cannot be read as one."""
         found = {}
-        given = dict(_series(table))
+        given = dict(cells.columns_of(table))
         for column in self.columns:
             if column.kind == "date" and column.name in given:
-                days = _numbers_of(column, given[column.name])
-                texts = zip(_texts(given[column.name]), days, strict=True)
+                days = numbers_of(column, given[column.name])
+                texts = zip(cells.texts(given[column.name]), days, strict=True)
                 if odd := sorted({text for text, day in texts if text is not None and not np.isfinite(day)}):
                     found[column.name] = odd
         return found
@@ -216,15 +213,15 @@ class TableEncoder:
         known = series.dropna()
         if not len(known):
             self.left_out[name] = "it is empty"
-        elif _may_hold_lists(known) and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
+        elif cells.may_hold_lists(known) and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
             self.left_out[name] = "it holds lists or dictionaries; turn them into columns"
         elif known.nunique() == 1:
-            self.left_out[name] = f"it is always {_shortened(_shown(known.iloc[0]))}"
+            self.left_out[name] = f"it is always {cells.shortened(cells.shown(known.iloc[0]))}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
             if _is_id(name, known, first):
                 self.left_out[name] = "it looks like an id: a different whole number in every row"
             else:
-                self.columns.append(_number(name, _floats(series)))
+                self.columns.append(_number(name, cells.floats(series)))
         elif pd.api.types.is_datetime64_any_dtype(series) or isinstance(series.dtype, pd.PeriodDtype):
             self._learn_date(name, series)
         elif isinstance(series.dtype, pd.CategoricalDtype):
@@ -233,11 +230,11 @@ class TableEncoder:
             self._learn_text(name, series)
 
     def _learn_text(self, name: str, series: Any) -> None:
-        texts = [text for text in _texts(series) if text is not None]
-        numbers = _floats(series)
+        texts = [text for text in cells.texts(series) if text is not None]
+        numbers = cells.floats(series)
         if np.isfinite(numbers).sum() >= ENOUGH * len(texts):
             odd = sorted(
-                {t for t, x in zip(_texts(series), numbers, strict=True) if t is not None and not np.isfinite(x)}
+                {t for t, x in zip(cells.texts(series), numbers, strict=True) if t is not None and not np.isfinite(x)}
             )
             if odd:
                 self.notes.append(
@@ -250,7 +247,7 @@ class TableEncoder:
             self._learn_categories(name, series)
 
     def _learn_categories(self, name: str, series: Any) -> None:
-        texts = [text for text in _texts(series) if text is not None]
+        texts = [text for text in cells.texts(series) if text is not None]
         values, counts = np.unique(np.array(texts, dtype=object).astype(str), return_counts=True)
         if len(values) > MAX_CATEGORIES or (len(values) > 10 and len(values) > SHARE_OF_DISTINCT * len(texts)):
             self.left_out[name] = (
@@ -274,11 +271,11 @@ class TableEncoder:
         )
 
     def _learn_date(self, name: str, series: Any) -> None:
-        day_first = _day_first(series)
-        if text := _ambiguous_date(series):
+        day_first = cells.day_first(series)
+        if text := cells.ambiguous_date(series):
             order = "the day" if day_first else "the month"
             self.notes.append(f"{name}: dates such as {text!r} are read with {order} first")
-        seconds = _seconds(series, day_first)
+        seconds = cells.seconds(series, day_first)
         column = _number(name, seconds / DAY)
         time = seconds[np.isfinite(seconds)] % DAY
         self.columns.append(
@@ -295,12 +292,12 @@ class TableEncoder:
 
 
 def _encode_number(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    numbers, unseen = _filled(column, _numbers_of(column, values), rng)
+    numbers, unseen = _filled(column, numbers_of(column, values), rng)
     return np.stack(numbers, axis=1), unseen
 
 
 def _encode_date(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    (days, *flags), unseen = _filled(column, _numbers_of(column, values), rng)
+    (days, *flags), unseen = _filled(column, numbers_of(column, values), rng)
     turns = [days * DAY / YEAR, (days + 3) / 7, *([days] if column.has_time else [])]  # 1970 began on a Thursday
     parts = [wave(2 * np.pi * turn) for turn in turns for wave in (np.sin, np.cos)]
     return np.stack([days, *parts, *flags], axis=1), unseen
@@ -311,7 +308,7 @@ def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> t
 
     One that was never seen, or is missing although none was in the fitted table, is drawn from those that were seen.
     """
-    texts = _texts(values)
+    texts = cells.texts(values)
     place = {category: k for k, category in enumerate(column.categories)}
     index = np.array([-1 if text is None else place.get(text, -2) for text in texts], dtype=np.int64)
     unseen = index == -2 if column.missing else index < 0
@@ -325,22 +322,13 @@ def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> t
 _ENCODERS = {"number": _encode_number, "date": _encode_date, "category": _encode_category}
 
 
-def _numbers_of(column: Column, values: Any) -> np.ndarray:
+def numbers_of(column: Column, values: Any) -> np.ndarray:
     """Return the values of a column of numbers, or the days of one of dates; NaN where there is none."""
     if column.kind == "date":
-        return _seconds(values, column.day_first) / DAY
+        return cells.seconds(values, column.day_first) / DAY
     if (column.quantiles[0], column.quantiles[-1]) == (0.0, 1.0) and not isinstance(values, np.ndarray):
-        values = _truth_values(values)
-    return _floats(values)
-
-
-def _truth_values(values: Any) -> Any:
-    """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
-    import pandas as pd
-
-    if pd.api.types.is_numeric_dtype(values):
-        return values
-    return values.astype("object").map(lambda x: TRUTH_WORDS.get(x.strip().lower(), x) if isinstance(x, str) else x)
+        values = cells.truth_values(values)
+    return cells.floats(values)
 
 
 def _end(column: Column, value: float) -> str:
@@ -358,85 +346,12 @@ def _filled(column: Column, numbers: np.ndarray, rng: np.random.Generator) -> tu
 
 
 def _number(name: str, values: Any) -> Column:
-    numbers = _floats(values)
+    numbers = cells.floats(values)
     known = numbers[np.isfinite(numbers)]
     if not len(known):
         known = np.zeros(1)
     quantiles = tuple(np.quantile(known, QUANTILES).tolist())
     return Column(name, "number", missing=len(known) < len(numbers), fill=float(known.mean()), quantiles=quantiles)
-
-
-def _is_frame(table: Any) -> bool:
-    return hasattr(table, "columns") and hasattr(table, "iloc")
-
-
-def _series(table: Any) -> Iterator[tuple[str, Any]]:
-    if _is_frame(table):
-        for k, name in enumerate(table.columns):
-            yield str(name), table.iloc[:, k]
-        return
-    for k, column in enumerate(np.asarray(table).T):
-        yield _name(k), column
-
-
-def _name(k: int) -> str:
-    """Return the name of an array's column."""
-    return f"x{k}"
-
-
-def _floats(values: Any) -> np.ndarray:
-    """Return float64 with NaN where a value is missing, infinite or cannot be read as a number."""
-    if isinstance(values, np.ndarray):
-        numbers = values.astype(np.float64)
-    else:
-        import pandas as pd
-
-        if not pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
-            values = pd.to_numeric(values.astype("object").map(_readable), errors="coerce")
-        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    return np.clip(np.where(np.isfinite(numbers), numbers, np.nan), -LARGEST, LARGEST)
-
-
-def _readable(value: Any) -> Any:
-    """Return the seconds of a duration, and text without the signs that people write beside numbers: 1,200 or 12 % or $5.
-
-    Dates are no numbers: they would count nanoseconds, microseconds or months, as pandas keeps them.
-    """
-    import pandas as pd
-
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, date | pd.Period):
-        return None
-    if not isinstance(value, str):
-        return value
-    text = value.strip().lstrip("$€£").rstrip("%").strip()
-    return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
-
-
-def _may_hold_lists(values: Any) -> bool:
-    import pandas as pd
-
-    return values.dtype == object or isinstance(values.dtype, pd.ArrowDtype)
-
-
-def _texts(values: Any) -> list[str | None]:
-    import pandas as pd
-
-    return [None if pd.isna(value) else _shown(value) for value in values]
-
-
-def _shown(value: Any) -> str:
-    """Return the text of a value; 3.0 and 3 are the same category."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value).strip()
-
-
-def _shortened(text: str) -> str:
-    """Return text on one line, cut if it is long."""
-    line = " ".join(text.split())
-    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
 
 
 def _differ_in_case(categories: list[str]) -> list[list[str]]:
@@ -468,41 +383,3 @@ def _counts_rows(known: Any) -> bool:
     places = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
     ahead = known.to_numpy() - np.asarray(places)
     return bool((ahead == ahead[0]).all()) and abs(float(ahead[0])) <= NEAR_ONE
-
-
-def _day_first(series: Any) -> bool:
-    """Return True for text such as 31.12.2020, or 31/12/2020 if no first number could be a month."""
-    firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in _texts(series) if text is not None]
-    found = [match for match in firsts if match]
-    return any(match[2] == "." or int(match[1]) > 12 for match in found)
-
-
-def _ambiguous_date(series: Any) -> str | None:
-    """Return the first text whose day and month could be exchanged, such as 03/04/2020; None if there is none."""
-    for text in _texts(series):
-        found = re.match(r"\s*(\d{1,2})[-/](\d{1,2})[-/]\d{4}", text or "")
-        if found and int(found[1]) != int(found[2]) and max(int(found[1]), int(found[2])) <= 12:
-            return text
-    return None
-
-
-def _seconds(values: Any, day_first: bool) -> np.ndarray:
-    """Return the seconds since 1970, NaN where there is no date."""
-    import pandas as pd
-
-    if isinstance(values, np.ndarray):
-        values = pd.Series(values)
-    if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
-        values = values.astype("object").map(lambda x: x.to_timestamp() if isinstance(x, pd.Period) else x)
-        text = values.astype(str)
-        year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
-        # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
-        of_day = dotted | (~year_first & day_first)
-        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[us, UTC]")  # nanoseconds end in 2262
-        for rows, first in ((of_day, True), (~of_day, False)):
-            found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)
-            moments[rows] = found.astype("datetime64[us, UTC]")
-        values = moments
-    moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
-    seconds = (moment - pd.Timestamp(0).as_unit("us")).dt.total_seconds()
-    return seconds.to_numpy(dtype=np.float64, na_value=np.nan)

@@ -1,0 +1,139 @@
+"""Read the values of a table's columns: numbers, texts, dates."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import Any
+
+import numpy as np
+
+LARGEST = 1e100
+"""Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
+SHOWN_CHARACTERS = 40
+TRUTH_WORDS = {"true": 1.0, "false": 0.0}
+
+
+def is_frame(table: Any) -> bool:
+    """Return True for a table with named columns, as pandas has them."""
+    return hasattr(table, "columns") and hasattr(table, "iloc")
+
+
+def columns_of(table: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the values of each column of a frame or an array."""
+    if is_frame(table):
+        for k, name in enumerate(table.columns):
+            yield str(name), table.iloc[:, k]
+        return
+    for k, column in enumerate(np.asarray(table).T):
+        yield column_name(k), column
+
+
+def column_name(k: int) -> str:
+    """Return the name of an array's column."""
+    return f"x{k}"
+
+
+def floats(values: Any) -> np.ndarray:
+    """Return float64 with NaN where a value is missing, infinite or cannot be read as a number."""
+    if isinstance(values, np.ndarray):
+        numbers = values.astype(np.float64)
+    else:
+        import pandas as pd
+
+        if not pd.api.types.is_numeric_dtype(values) and not pd.api.types.is_bool_dtype(values):
+            values = pd.to_numeric(values.astype("object").map(_readable), errors="coerce")
+        numbers = values.to_numpy(dtype=np.float64, na_value=np.nan)
+    return np.clip(np.where(np.isfinite(numbers), numbers, np.nan), -LARGEST, LARGEST)
+
+
+def _readable(value: Any) -> Any:
+    """Return the seconds of a duration, and text without the signs that people write beside numbers: 1,200 or 12 % or $5.
+
+    Dates are no numbers: they would count nanoseconds, microseconds or months, as pandas keeps them.
+    """
+    import pandas as pd
+
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, date | pd.Period):
+        return None
+    if not isinstance(value, str):
+        return value
+    text = value.strip().lstrip("$€£").rstrip("%").strip()
+    return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
+
+
+def truth_values(values: Any) -> Any:
+    """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
+    import pandas as pd
+
+    if pd.api.types.is_numeric_dtype(values):
+        return values
+    return values.astype("object").map(lambda x: TRUTH_WORDS.get(x.strip().lower(), x) if isinstance(x, str) else x)
+
+
+def may_hold_lists(values: Any) -> bool:
+    """Return True for a column of a type whose cells can be lists."""
+    import pandas as pd
+
+    return values.dtype == object or isinstance(values.dtype, pd.ArrowDtype)
+
+
+def texts(values: Any) -> list[str | None]:
+    """Return the text of each cell, None where a value is missing."""
+    import pandas as pd
+
+    return [None if pd.isna(value) else shown(value) for value in values]
+
+
+def shown(value: Any) -> str:
+    """Return the text of a value; 3.0 and 3 are the same category."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value).strip()
+
+
+def shortened(text: str) -> str:
+    """Return text on one line, cut if it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
+
+
+def day_first(series: Any) -> bool:
+    """Return True for text such as 31.12.2020, or 31/12/2020 if no first number could be a month."""
+    firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in texts(series) if text is not None]
+    found = [match for match in firsts if match]
+    return any(match[2] == "." or int(match[1]) > 12 for match in found)
+
+
+def ambiguous_date(series: Any) -> str | None:
+    """Return the first text whose day and month could be exchanged, such as 03/04/2020; None if there is none."""
+    for text in texts(series):
+        found = re.match(r"\s*(\d{1,2})[-/](\d{1,2})[-/]\d{4}", text or "")
+        if found and int(found[1]) != int(found[2]) and max(int(found[1]), int(found[2])) <= 12:
+            return text
+    return None
+
+
+def seconds(values: Any, day_first: bool) -> np.ndarray:
+    """Return the seconds since 1970, NaN where there is no date."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray):
+        values = pd.Series(values)
+    if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
+        values = values.astype("object").map(lambda x: x.to_timestamp() if isinstance(x, pd.Period) else x)
+        text = values.astype(str)
+        year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
+        # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
+        of_day = dotted | (~year_first & day_first)
+        moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[us, UTC]")  # nanoseconds end in 2262
+        for rows, first in ((of_day, True), (~of_day, False)):
+            found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)
+            moments[rows] = found.astype("datetime64[us, UTC]")
+        values = moments
+    moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
+    seconds = (moment - pd.Timestamp(0).as_unit("us")).dt.total_seconds()
+    return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
