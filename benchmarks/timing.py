@@ -13,16 +13,23 @@ from typing import Any
 
 import torch
 
+TURN = 0.02  # seconds
+
 
 def seconds(steps: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    """Measure times in rounds in which all methods take turns, so that a busy moment of the machine affects all."""
+    """Measure times in rounds in which all methods take turns, so that a busy moment of the machine affects all.
+
+    A turn is one step; of short steps as many as fill it, as in a training, where the caches are the method's own.
+    """
     times: dict[str, list[float]] = {name: [] for name in steps}
     for _ in range(repeats):
         for name, step in steps.items():
             step()  # the caches are still the other method's
-            start = time.perf_counter()
-            step()
-            times[name].append(time.perf_counter() - start)
+            start, count = time.perf_counter(), 0
+            while not count or time.perf_counter() - start < TURN:
+                step()
+                count += 1
+            times[name].append((time.perf_counter() - start) / count)
     return times
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Collection, Sequence
 from functools import cached_property
+from itertools import starmap, zip_longest
 from types import ModuleType
 from typing import Any
 
@@ -32,9 +33,12 @@ def storage_dtype(p: Tensor) -> torch.dtype:
     return torch.float32 if p.dtype in HALF else p.dtype
 
 
+_ABSENT = object()
+
+
 def are_same(some: Collection[Any], others: Collection[Any]) -> bool:
     """Return True if two collections hold the same objects in the same order."""
-    return [*map(id, some)] == [*map(id, others)]
+    return False not in starmap(operator.is_, zip_longest(some, others, fillvalue=_ABSENT))
 
 
 Vectors = dict[str, Any]
@@ -71,13 +75,19 @@ class Bucket:
         self.rule, self.rule_args, self.params, self.states = rule, rule_args, params, states
         self.sampled, self.overlaps = sampled, overlaps
         self.args_per_weight = names_per_weight(rule_args)
+        self.start = (
+            0  # position of the first parameter among all that are trained together, where they are consecutive
+        )
+        self.numbers: dict[
+            Any, list[float]
+        ] = {}  # cached by the native backend: the arguments of a function of the rule
         self.rows: Any = None  # cached by the native backend: where the parameters lay when the bucket was made
 
     def with_args(self, rule_args: RuleArgs) -> Bucket:
         """Return a bucket of the same parameters with other arguments."""
         other = Bucket.__new__(Bucket)
         other.__dict__.update(self.__dict__)
-        other.rule_args, other.args_per_weight = rule_args, names_per_weight(rule_args)
+        other.rule_args, other.args_per_weight, other.numbers = rule_args, names_per_weight(rule_args), {}
         return other
 
     def parts(self) -> list[Bucket]:
@@ -153,8 +163,9 @@ class Bucket:
 
     def select(self, tensors: Grads) -> list[Tensor]:
         """Return the tensors of the bucket's parameters, one for each."""
-        if are_same(tensors, self.params):
-            return [*tensors.values()]  # without a hash of every parameter
+        members = slice(self.start, self.start + len(self.params))
+        if are_same([*tensors][members], self.params):
+            return [*tensors.values()][members]  # without a hash of every parameter
         return [tensors[p] for p in self.params]
 
     def field(self, name: str) -> list[Tensor]:

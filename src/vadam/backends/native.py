@@ -337,9 +337,12 @@ def _split(buckets: list[Bucket]) -> tuple[list[Bucket], list[Bucket]]:
 
 def _numbers(bucket: Bucket, function: Any) -> list[float]:
     """Return the scalars of the state and the arguments that a function of the rule takes; 0 stands for an argument per weight."""
-    rule_args, per_weight = bucket.rule_args, bucket.args_per_weight
-    given = [0.0 if name in per_weight else rule_args[name] for name in arg_names(function)]
-    return [*bucket.scalars().values(), *map(float, given)]
+    given = bucket.numbers.get(function)
+    if given is None:
+        rule_args, per_weight = bucket.rule_args, bucket.args_per_weight
+        given = [0.0 if name in per_weight else float(rule_args[name]) for name in arg_names(function)]
+        bucket.numbers[function] = given
+    return [*bucket.scalars().values(), *given]
 
 
 def _args_per_weight(bucket: Bucket, function: Any) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -45,6 +46,9 @@ class BucketCache:
             buckets = make_buckets(rule, own_args, own, states, sampled=sampled, overlaps=overlaps)
             self.buckets += buckets
             self._members += [(k, [position[p] for p in bucket.params]) for bucket in buckets]
+        place = {p: i for i, p in enumerate(params)}
+        for bucket in self.buckets:
+            bucket.start = place[bucket.params[0]]
         self._states = [*opt.state.values()]
         self._state_sizes = [*map(len, self._states)]
 
@@ -62,8 +66,7 @@ class BucketCache:
         """Update the arguments of the buckets; return False if the buckets must be rebuilt."""
         if not self.is_current(opt):
             return False
-        settings = _settings(opt.param_groups)
-        if settings is not None and settings == self._settings:
+        if self._settings is not None and are_same([*_values(opt.param_groups)], self._settings):
             return True
         self._check_changed(opt)
         known = [opt._rule_and_args(group) for group in opt.param_groups]
@@ -73,7 +76,7 @@ class BucketCache:
             if rule is not bucket.rule or bucket.sampled == opt.param_groups[k]["deterministic"]:
                 return False
             refreshed.append(bucket.with_args(args_of(rule_args, members)))
-        self.buckets, self._settings = refreshed, settings
+        self.buckets, self._settings = refreshed, _settings(opt.param_groups)
         return True
 
     def _check_changed(self, opt: RuleOptimizer) -> None:
@@ -87,13 +90,17 @@ class BucketCache:
                     self._checked[key] = value
 
 
-def _settings(groups: list[dict[str, Any]]) -> list[dict[str, Any]] | None:
-    """Return the arguments of parameter groups; None if one can change in place or stands for tensors."""
-    found = [{**group, **NOT_ARGUMENTS} for group in groups]
-    for settings in found:
+def _values(groups: list[dict[str, Any]]) -> Iterator[Any]:
+    return chain.from_iterable(map(dict.values, groups))
+
+
+def _settings(groups: list[dict[str, Any]]) -> list[Any] | None:
+    """Return the values in parameter groups; None if an argument can change in place or stands for tensors."""
+    for group in groups:
+        settings = {**group, **NOT_ARGUMENTS}
         if not {*map(type, settings.values())} <= IMMUTABLE or isinstance(settings.get("prior"), str):
             return None
-    return found
+    return [*_values(groups)]
 
 
 def _memory_if_plain(params: list[Tensor]) -> Memory | None:
