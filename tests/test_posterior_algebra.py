@@ -198,6 +198,7 @@ WRONG = {
         "one prior, but their prior_precision differs",
     ),
     "no prior": (lambda: MeanFieldGaussian.merge([gaussian(prior_precision=None)] * 2), "these posteriors have none"),
+    "no density": (lambda: vadam.FullGaussian.of(gaussian().prune(0.5)[1]), "a density for every weight"),
     "wider than the prior": (
         lambda: MeanFieldGaussian.merge([gaussian(prior_precision={"a": 50.0, "b": 50.0})] * 2),
         "not positive",
