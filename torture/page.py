@@ -320,6 +320,11 @@ FOUND = (
         "a deep ensemble whose members were in training mode predicted with their dropout",
         "test_members_are_in_evaluation_mode_and_take_batches_of_a_loader",
     ),
+    (
+        "a hostile reader",
+        "KL to a posterior that has pruned a weight was finite, the density of a weight that is exactly zero",
+        "test_wrong_use_is_explained",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
