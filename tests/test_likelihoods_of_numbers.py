@@ -206,3 +206,12 @@ def test_counts_are_likely_as_scipy_says_in_single_precision(r):
     np.testing.assert_allclose(Poisson().log_prob(f, of_targets), poisson.logpmf(y), rtol=1e-5)
     np.testing.assert_allclose(NegativeBinomial(r).log_prob(f, of_targets), negative.logpmf(y), rtol=1e-4)
     np.testing.assert_allclose(NegativeBinomial(r).cdf(f[:3], of_targets[:3]), negative.cdf(y)[:3], rtol=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian, StudentT])
+def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
+    f, y = torch.zeros(3, dtype=torch.float16, requires_grad=True), torch.full((3,), 0.001)
+    loss, wanted = likelihood(1e5).nll(f, y), likelihood(1e5).nll(torch.zeros(3), y)
+    loss.backward()
+    torch.testing.assert_close(loss, wanted)
+    assert f.grad.isfinite().all()

@@ -40,11 +40,13 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
 
 
 def noise_like(noise_precision: float | Tensor, output: Tensor) -> Tensor:
-    """Return a noise precision in the dtype and on the device of the outputs; raise ValueError unless it broadcasts to their shape.
+    """Return a noise precision on the device of the outputs; raise ValueError unless it broadcasts to their shape.
 
-    One of [B] against outputs [B, 1] would silently give every output the noise of every row.
+    One of [B] against outputs [B, 1] would silently give every output the noise of every row. It is not rounded to half precision,
+    where 1e5 is infinite.
     """
-    tau = torch.as_tensor(noise_precision, dtype=output.dtype, device=output.device)
+    dtype = torch.promote_types(output.dtype, torch.float32)
+    tau = torch.as_tensor(noise_precision, dtype=dtype, device=output.device)
     if tau.dim():
         last_axes = zip(reversed(tau.shape), reversed(output.shape), strict=False)
         if tau.dim() > output.dim() or any(size not in (1, full) for size, full in last_axes):
