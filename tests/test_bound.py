@@ -119,3 +119,10 @@ def test_wrong_use_is_explained(change, message):
     with pytest.raises((ValueError, TypeError)) as error:
         elbo(model, **given)
     assert message in str(error.value)
+
+
+def test_targets_may_be_arrays():
+    model, X, y = regression()
+    post, given = mean_field(X, y), {"num_data": N, "samples": 4}
+    of_tensors = elbo(model, post, Gaussian(TAU), (X, y), generator=generator(), **given)
+    assert elbo(model, post, Gaussian(TAU), (X, y.numpy()), generator=generator(), **given) == of_tensors

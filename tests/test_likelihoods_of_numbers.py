@@ -175,6 +175,9 @@ def test_student_t_cdf_is_scipys(dof):
     [
         (lambda: StudentT(1.0, dof=2.0), "dof=2.0 is not valid: give a number above 2"),
         (lambda: StudentT(0.0), "noise_precision=0.0 is not valid"),
+        (lambda: Gaussian(torch.ones(B)).nll(randn(B, 1), randn(B)), "a number a row of shape [7, 1]"),
+        (lambda: StudentT(torch.ones(B)).nll(randn(B, 1), randn(B)), "does not fit outputs of shape [7, 1]"),
+        (lambda: Gaussian(torch.ones(1, 1)).nll(randn(B), randn(B)), "noise_precision of shape [1, 1] does not fit"),
         (lambda: NegativeBinomial(-1.0), "total_count=-1.0 is not valid"),
         (lambda: InputNoiseGaussian().nll(randn(B, 3), randn(B)), "two outputs for each target"),
         (lambda: InputNoiseGaussian().nll(randn(B), randn(B)), "outputs of shape [7] are not means"),
@@ -185,3 +188,30 @@ def test_wrong_use_is_explained(act, message):
     with pytest.raises(ValueError) as error:  # noqa: PT011
         act()
     assert message in str(error.value)
+
+
+def test_a_noise_for_each_row_or_target_is_that_of_its_own():
+    tau, f, y = randn(B, 3).exp(), randn(B, 3, seed=1), randn(B, 3, seed=2)
+    for given in (tau, tau[:, :1], tau[0], tau[0, 0]):
+        wanted = stats.norm(f.numpy(), given.expand(B, 3).rsqrt().numpy()).logpdf(y.numpy()).sum(1)
+        np.testing.assert_allclose(Gaussian(given).log_prob(f, y), wanted, rtol=1e-12)
+
+
+@pytest.mark.parametrize("r", [2.5, 1e4, 1e6, 1e8])
+def test_counts_are_likely_as_scipy_says_in_single_precision(r):
+    f = torch.tensor([1.0, 2.0, 9.0, 13.5])
+    rate = f.double().exp().numpy()
+    y = np.round(rate + np.sqrt(rate))
+    of_targets, poisson, negative = torch.as_tensor(y).float(), stats.poisson(rate), stats.nbinom(r, r / (r + rate))
+    np.testing.assert_allclose(Poisson().log_prob(f, of_targets), poisson.logpmf(y), rtol=1e-5)
+    np.testing.assert_allclose(NegativeBinomial(r).log_prob(f, of_targets), negative.logpmf(y), rtol=1e-4)
+    np.testing.assert_allclose(NegativeBinomial(r).cdf(f[:3], of_targets[:3]), negative.cdf(y)[:3], rtol=1e-4)
+
+
+@pytest.mark.parametrize("likelihood", [Gaussian, StudentT])
+def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
+    f, y = torch.zeros(3, dtype=torch.float16, requires_grad=True), torch.full((3,), 0.001)
+    loss, wanted = likelihood(1e5).nll(f, y), likelihood(1e5).nll(torch.zeros(3), y)
+    loss.backward()
+    torch.testing.assert_close(loss, wanted)
+    assert f.grad.isfinite().all()

@@ -50,6 +50,7 @@ def test_a_pruned_posterior_counts_the_other_weights_alone():
     rest = MeanFieldGaussian(mean, precision, prior_precision={"a": 0.5, "b": 0.5})
     torch.testing.assert_close(pruned.entropy(), rest.entropy())
     torch.testing.assert_close(pruned.kl(), rest.kl())
+    assert pruned.symmetric_kl(pruned.tempered(2.0)) > 0
     draw = pruned.sample()
     torch.testing.assert_close(
         pruned.log_prob(draw), rest.log_prob({name: draw[name].flatten()[flat[name]] for name in flat})
@@ -198,6 +199,9 @@ WRONG = {
         "one prior, but their prior_precision differs",
     ),
     "no prior": (lambda: MeanFieldGaussian.merge([gaussian(prior_precision=None)] * 2), "these posteriors have none"),
+    "kl to zeros": (lambda: gaussian().kl_to(gaussian().prune(0.5)[1]), r"is infinite: compare by distance\(\)"),
+    "symmetric kl": (lambda: gaussian().prune(0.5)[1].symmetric_kl(gaussian()), "has pruned weights of"),
+    "no density": (lambda: vadam.FullGaussian.of(gaussian().prune(0.5)[1]), "a density for every weight"),
     "wider than the prior": (
         lambda: MeanFieldGaussian.merge([gaussian(prior_precision={"a": 50.0, "b": 50.0})] * 2),
         "not positive",

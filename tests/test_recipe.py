@@ -171,3 +171,17 @@ def test_an_earlier_posterior_is_the_prior() -> None:
 def test_wrong_numbers_are_refused_by_name(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         vadam.from_adam(mlp(), **{"num_data": 200, "batch_size": 20, **given})
+
+
+@pytest.mark.parametrize("draws", [80, 5000])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_the_draws_of_a_sampler_are_not_counted_as_examples(draws: int, in_batches: bool) -> None:
+    samplers = torch.utils.data
+    weighted = samplers.WeightedRandomSampler(torch.ones(200), draws)
+    for sampler in (samplers.RandomSampler(DATA, replacement=True, num_samples=draws), weighted):
+        batches = {"batch_sampler": samplers.BatchSampler(sampler, 20, False)} if in_batches else {"batch_size": 20}
+        loader = DataLoader(DATA, **batches, **({} if in_batches else {"sampler": sampler}))
+        group = vadam.from_adam(mlp(), loader).param_groups[0]
+        assert (group["num_data"], group["batch_size"]) == (200, 20)
+    part = samplers.BatchSampler(samplers.SubsetRandomSampler(range(50)), 20, False)
+    assert vadam.from_adam(mlp(), DataLoader(DATA, batch_sampler=part)).param_groups[0]["num_data"] == 50

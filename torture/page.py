@@ -280,6 +280,51 @@ FOUND = (
         '`target_transform="quantile"` scored targets of whole numbers on knots that were cut to whole numbers',
         "test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps",
     ),
+    (
+        "a hostile reader",
+        "a `noise_precision` of one number a row, [B], against outputs [B, 1] counted every row with the noise of all others",
+        "test_wrong_use_is_explained",
+    ),
+    (
+        "a hostile reader",
+        "in single precision a `NegativeBinomial` near Poisson, and a Poisson of large counts, were wrong by up to whole nats",
+        "test_counts_are_likely_as_scipy_says_in_single_precision",
+    ),
+    (
+        "a hostile reader",
+        "an embedding with `max_norm` was rescaled in the sample only: the mean grew without a bound",
+        "test_sampled_weights_that_a_layer_rescales_are_refused",
+    ),
+    (
+        "a hostile reader",
+        "`FullGaussian.of` a pruned posterior sampled the pruned weights again",
+        "test_wrong_use_is_explained",
+    ),
+    (
+        "a hostile reader",
+        "the attention of all members of a stack started from the same weights, those of the network that was given",
+        "test_every_weight_of_attention_starts_from_the_members_seed",
+    ),
+    (
+        "a hostile reader",
+        "a posterior of a stack lost the prior's mean, and its KL was that to the tempered prior",
+        "test_a_cold_posterior_of_a_stack_knows_its_prior",
+    ),
+    (
+        "a hostile reader",
+        "`from_adam` counted the draws of a sampler with replacement as training examples",
+        "test_the_draws_of_a_sampler_are_not_counted_as_examples",
+    ),
+    (
+        "a hostile reader",
+        "a deep ensemble whose members were in training mode predicted with their dropout",
+        "test_members_are_in_evaluation_mode_and_take_batches_of_a_loader",
+    ),
+    (
+        "a hostile reader",
+        "KL to a posterior that has pruned a weight was finite, the density of a weight that is exactly zero",
+        "test_wrong_use_is_explained",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

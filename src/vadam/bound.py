@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from vadam.forward import sampled_outputs
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
-from vadam.likelihoods import Likelihood
+from vadam.likelihoods import Likelihood, as_tensor
 
 
 def elbo(
@@ -53,7 +53,7 @@ def elbo(
         raise TypeError(
             f"data must be a tuple (x, y), or an iterable of such batches, at least one, got {type(data).__name__}"
         )
-    y = torch.cat([y for _, y in batches])
+    y = torch.cat([as_tensor(y, next(model.parameters(), None)) for _, y in batches])
     outputs = sampled_outputs(model, post, [x for x, _ in batches], samples, generator=generator)
     expected_log_prob = torch.stack([likelihood.log_prob(output, y) for output in outputs]).mean()  # of one example
     return num_data * expected_log_prob - kl

@@ -118,7 +118,7 @@ def sampled_outputs(
         at_once = samples  # they are in memory already
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with ONE_AT_A_TIME, torch.no_grad(), _in_eval_mode(model):
+    with ONE_AT_A_TIME, torch.no_grad(), in_eval_mode(model):
         passes = [_Passes(model, batch, vmap) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
@@ -302,7 +302,7 @@ def _explained(batch: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _in_eval_mode(model: nn.Module) -> Iterator[None]:
+def in_eval_mode(model: nn.Module) -> Iterator[None]:
     """Switch the model to evaluation mode; on exit restore every module's mode and attributes."""
     before = [(module, dict(vars(module))) for module in model.modules()]
     try:

@@ -18,7 +18,7 @@ from collections.abc import Sized
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader, DistributedSampler
+from torch.utils.data import DataLoader, DistributedSampler, RandomSampler, WeightedRandomSampler
 
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim.vadam import Vadam
@@ -99,12 +99,12 @@ def from_adam(
 
 def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int | None) -> tuple[int, int]:
     """Return the number of examples and of those in a step: as given, or as the loader says."""
-    sampler = getattr(loader, "sampler", None)
+    sampler = _sampler(loader)
     ranks = sampler.num_replicas if isinstance(sampler, DistributedSampler) else 1
     if num_data is None and isinstance(sampler, DistributedSampler):
         num_data = len(sampler.dataset)  # type: ignore[arg-type]  # the sampler itself has the examples of one rank
     if num_data is None:
-        examples = getattr(loader, "sampler", None) or getattr(loader, "dataset", None)
+        examples = getattr(loader, "dataset", None) if sampler is None else _drawn_from(sampler)
         if not isinstance(examples, Sized):
             raise ValueError(
                 "num_data is needed: the loader does not say how many training examples there are. Pass num_data="
@@ -117,6 +117,19 @@ def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int
     if batch_size is None:
         raise ValueError("batch_size is needed: the loader does not say how many examples a step has. Pass batch_size=")
     return num_data, batch_size
+
+
+def _sampler(loader: DataLoader[Any] | None) -> Any:
+    """Return the sampler of single examples, that behind the loader's batches if it has one."""
+    behind = getattr(getattr(loader, "batch_sampler", None), "sampler", None)
+    return behind if isinstance(behind, Sized) else getattr(loader, "sampler", None)
+
+
+def _drawn_from(sampler: Any) -> Any:
+    """Return what has as many items as a sampler has examples to draw from: how often it draws is not how many there are."""
+    if isinstance(sampler, RandomSampler):
+        return sampler.data_source
+    return sampler.weights.tolist() if isinstance(sampler, WeightedRandomSampler) else sampler
 
 
 def _memory(steps: int | None) -> float:

@@ -40,3 +40,17 @@ def test_a_module_is_refused(mlp, regression):
         TypeError, match=r"pass a function that returns a new one, e.g. lambda: Sequential\(...\), not a module"
     ):
         DeepEnsemble().fit(mlp(), *regression, Gaussian(1.0))
+
+
+def test_members_are_in_evaluation_mode_and_take_batches_of_a_loader(regression):
+    X, y = regression
+    ensemble = DeepEnsemble(members=2).fit(
+        lambda: nn.Sequential(nn.Linear(3, 4), nn.Dropout(0.5), nn.Linear(4, 1)).double(), X, y, Gaussian(1.0), epochs=1
+    )
+    expected = ensemble.outputs(X)
+    for member in ensemble.members:
+        member.model.train()
+    loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(X), batch_size=7)
+    prediction = predict(ensemble.model, ensemble, loader, likelihood=Gaussian(1.0))
+    torch.testing.assert_close(prediction.samples, expected)
+    assert all(member.model.training for member in ensemble.members)

@@ -4,6 +4,7 @@ import copy
 import pickle
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -91,3 +92,10 @@ def test_a_batch_size_that_grows_to_all_data_is_refused(build):
     opt.param_groups[0]["batch_size"] = 20
     with pytest.raises(ValueError, match="batch_size must be below num_data=10, got 20"):
         model(torch.randn(5, 3)).mean().backward()
+
+
+@pytest.mark.parametrize("number", [np.int64, np.float32, torch.tensor])
+def test_a_batch_of_all_data_is_refused_where_numpy_counted_it(number):
+    for sizes in ({"num_data": number(50), "batch_size": 50}, {"num_data": 50, "batch_size": number(50)}):
+        with pytest.raises(ValueError, match="batch_size must be below num_data="):
+            vadam.Vadam(nn.Linear(3, 1).parameters(), **sizes)

@@ -436,3 +436,26 @@ def test_squares_that_overflow_where_samples_cancel_are_refused(name: str, way: 
         step()
     assert torch.equal(w.detach(), torch.ones(3))
     assert torch.equal(opt.posterior().precision["0"], precision)
+
+
+@pytest.mark.parametrize("layer", [nn.Embedding, nn.EmbeddingBag])
+def test_sampled_weights_that_a_layer_rescales_are_refused(layer: type[nn.Module]) -> None:
+    """With ``max_norm`` a forward pass writes to the sample, and the mean would never be rescaled."""
+    torch.manual_seed(0)
+    model = nn.Sequential(layer(5, 3, max_norm=1.0), nn.Linear(3, 1))
+    with torch.no_grad():
+        model[0].weight.mul_(10)
+    with pytest.raises(ValueError, match=r"'0' has max_norm=1.0 and rescales its weights"):
+        vadam.Vadam(model.parameters(), num_data=10).attach(model)
+    groups = [{"params": model[0].parameters(), "deterministic": True}, {"params": model[1].parameters()}]
+    opt = vadam.Vadam(groups, num_data=10).attach(model)
+    model(torch.tensor([[0, 1]])).square().mean().backward()
+    opt.step()
+    assert (model[0].weight[:2].norm(dim=1) < 1.01).all()
+
+
+@pytest.mark.filterwarnings("ignore:.*deprecated:DeprecationWarning")  # by torch, for torch.compile
+def test_a_scripted_module_is_refused_in_words() -> None:
+    for scripted in (torch.jit.script(nn.Linear(3, 1)), torch.jit.trace(nn.Linear(3, 1), torch.zeros(1, 3))):
+        with pytest.raises(TypeError, match="takes no hooks: attach the module that it was made from"):
+            vadam.Vadam(scripted.parameters(), num_data=10).attach(scripted)

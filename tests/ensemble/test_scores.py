@@ -8,6 +8,7 @@ import torch
 
 from vadam.ensemble import MLP, Member, Method, noise, train
 from vadam.ensemble.scores import scores
+from vadam.ensemble.stack import Stack
 
 
 def trained(likelihood="gaussian", outputs=1, method=None, **setting):
@@ -116,3 +117,19 @@ def test_dropout_predictions_vary_with_the_example():
     f = stack.outputs(np.array([[5.0, 5.0], [5.0, 5.0]]), samples=50)[0, :, :, 0]
     assert not torch.equal(f[:, 0], f[:, 1])
     assert abs(f[:, 0].mean() - f[:, 1].mean()) < f.std()
+
+
+def test_a_cold_posterior_of_a_stack_knows_its_prior():
+    """KL to N(½, 1/3), whatever the temperature of the posterior."""
+    x = np.random.default_rng(0).normal(size=(30, 2))
+    members = [Member(x, x[:, 0], prior_precision=3.0, temperature=T, seed=0) for T in (1.0, 0.25)]
+    stack = train(members, MLP(2, 4, 1), Method("vadam", lr=0.01, prior=0.5), epochs=2).stack
+    for same in (stack, Stack.join([stack[0], stack[1]])):
+        for e, T in enumerate((1.0, 0.25)):
+            post = same.posterior(e)
+            assert {float(lam) for lam in post.prior_precision.values()} == {3.0}
+            assert post.temperature == ({} if T == 1 else dict.fromkeys(post.mean, T))
+            mean, precision = post.flat()
+            prior = torch.distributions.Normal(0.5, 3.0**-0.5)
+            kl = torch.distributions.kl_divergence(torch.distributions.Normal(mean, precision.rsqrt()), prior).sum()
+            torch.testing.assert_close(post.kl(), kl)

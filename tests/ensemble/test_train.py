@@ -321,3 +321,31 @@ def test_temperature_divides_data_and_prior():
         ValueError, match=r"member 0: init_precision must be at least prior_precision=2.0 / temperature=0.1, got 10.0"
     ):
         train([cold], MLP(2, 4, 1), Method("vadam", init_precision=10.0), epochs=1)
+
+
+class Attention(nn.Module):
+    """A layer of attention between linear ones."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(2, 4), nn.Linear(4, 1)
+        self.attention = nn.MultiheadAttention(4, 2, batch_first=True)
+
+    def forward(self, x):
+        h = self.first(x)
+        return self.last(self.attention(h, h, h, need_weights=False)[0].mean(1))
+
+
+def test_every_weight_of_attention_starts_from_the_members_seed():
+    x, y = torch.randn(8, 3, 2), torch.randn(8)
+    members = [Member(x, y, seed=seed) for seed in (0, 1)]
+    networks = []
+    for seed in (5, 6):  # of the network that is given, which does not matter
+        torch.manual_seed(seed)
+        method, plain = Method("adam", lr=0.0), {"epochs": 1, "standardise": False, "engine": "loop"}
+        networks.append(train(members, Attention(), method, **plain).stack.mean)
+    for name, starts in networks[0].items():
+        assert torch.equal(starts, networks[1][name]), name
+        is_zero = name in ("attention.in_proj_bias", "attention.out_proj.bias")
+        assert torch.equal(starts[0], starts[1]) == is_zero, name
+        assert not is_zero or not starts.any()

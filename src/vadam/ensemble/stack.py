@@ -18,7 +18,7 @@ from vadam.gaussian import MeanFieldGaussian
 from vadam.likelihoods import FORMULAS, LOG_NOISE_BOUND, outputs_for
 
 FLOATS_A_PASS = 2**17
-TENSORS = ("mean", "precision", "prior_precision", "noise_precision", "dropout")
+TENSORS = ("mean", "precision", "prior_precision", "noise_precision", "dropout", "temperature")
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Stack:
     """The posteriors of E members: weights stacked along the first axis, and one number per member for everything else.
 
     ``precision`` is None if the weights are points (MAP, MC-Dropout). Weights and noise precision are those of
-    standardised data; ``scaling`` leads back to the original units.
+    standardised data; ``scaling`` leads back to the original units. ``prior_mean`` is that of all weights, and ``temperature`` None
+    for 1.
     """
 
     network: nn.Module
@@ -39,6 +40,8 @@ class Stack:
     seeds: list[int]
     scaling: Scaling
     engine: str = "auto"
+    prior_mean: float = 0.0
+    temperature: Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.seeds)
@@ -84,7 +87,14 @@ class Stack:
         precision = {name: value[member] for name, value in self.precision.items()}
         if self.prior_precision is None:
             return MeanFieldGaussian(mean, precision)
-        return MeanFieldGaussian(mean, precision, prior_precision=dict.fromkeys(mean, self.prior_precision[member]))
+        T = 1.0 if self.temperature is None else float(self.temperature[member])
+        return MeanFieldGaussian(
+            mean,
+            precision,
+            prior_precision=dict.fromkeys(mean, self.prior_precision[member]),
+            prior_mean=dict.fromkeys(mean, self.prior_mean) if self.prior_mean else None,
+            temperature=dict.fromkeys(mean, T) if T != 1 else {},
+        )
 
     def draw(self, samples: int, key: Tensor) -> Weights:
         """Draw weights [E, S, ...]."""

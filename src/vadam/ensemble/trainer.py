@@ -114,17 +114,22 @@ class Trainer:
         method, shapes = self.settings.method, shapes_of(self.settings.network)
         rule_args = method.rule_args(self._constants.numbers)
         precision = method.precision(self.state, rule_args)
+        has_prior = method.has_prior and not self._continues
+        temperatures = [float(method.values_of(m).get("temperature", 1.0)) for m in self.members]
+        temperature = torch.tensor(temperatures, dtype=self.settings.dtype)
         return Stack(
             network=self.settings.network,
             likelihood=self.settings.likelihood,
             mean=split(self.state.mu, shapes),
             precision=None if precision is None else split(precision, shapes),
-            prior_precision=rule_args["lam"].flatten() if method.has_prior and not self._continues else None,
+            prior_precision=rule_args["lam"].flatten() * temperature if has_prior else None,
             noise_precision=self._constants.noise_precision,
             dropout=self._constants.dropout if method.drops_out else None,
             seeds=[m.seed for m in self.members],
             scaling=Scaling(*(torch.stack(values) for values in zip(*self._scalings, strict=True))),
             engine=self.settings.engine,
+            prior_mean=float(method.settings.get("prior", 0.0)) if has_prior else 0.0,
+            temperature=None if set(temperatures) == {1.0} else temperature,
         )
 
     def state_dict(self) -> dict[str, Tensor]:
@@ -200,6 +205,9 @@ def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype
             for module in drawn.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
+            for module in reversed([*drawn.modules()]):  # what attention draws itself comes after its layers
+                if isinstance(module, nn.MultiheadAttention | nn.Transformer):
+                    module._reset_parameters()
             own = member.earlier.mean if member.earlier is not None else member.init or {}
             rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
     return torch.stack(rows).to(dtype)

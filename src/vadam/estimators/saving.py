@@ -154,4 +154,5 @@ def _stack(mixture: Any, config: dict[str, Any], activation: str) -> Stack:
         dropout=None if config["dropout"] is None else torch.full((K,), config["dropout"]),
         seeds=[int(seed) for seed in config["seeds"]],
         scaling=Scaling(*scaling),
+        temperature=torch.tensor([float(next(iter(c.temperature.values()), 1.0)) for c in components]),
     )

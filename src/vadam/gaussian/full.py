@@ -64,6 +64,10 @@ class FullGaussian:
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> FullGaussian:
         """Return a mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
+        if post.pruned:
+            raise ValueError(
+                "FullGaussian.of needs a posterior with a density for every weight: give the one that prune() was called on"
+            )
         mean, precision = post.flat()
         shapes = named_tensors.shapes_of(post.mean)
         prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}

@@ -130,8 +130,13 @@ class MeanFieldGaussian:
         return named_tensors.total(self._kl(name, mu0.get(name, 0.0), lam[name]) for name in self.mean)
 
     def kl_to(self, other: MeanFieldGaussian) -> Tensor:
-        """Return KL(q‖other) in nats, in closed form."""
+        """Return KL(q‖other) in nats, in closed form; weights that both or this one alone have pruned do not count."""
         self._check_comparable(other)
+        for name, mask in other.pruned.items():
+            if bool((mask & ~self._is_pruned(name)).any()):
+                raise ValueError(
+                    f"KL to a posterior that has pruned weights of {name!r}, which this one samples, is infinite: compare by distance()"
+                )
         return named_tensors.total(self._kl(name, other.mean[name], other.precision[name]) for name in self.mean)
 
     def symmetric_kl(self, other: MeanFieldGaussian) -> Tensor:

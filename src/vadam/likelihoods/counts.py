@@ -1,4 +1,7 @@
-"""Likelihoods of counts: the output is the logarithm of the rate."""
+"""Likelihoods of counts: the output is the logarithm of the rate.
+
+Their terms grow with counts and ``total_count`` and cancel, so they are computed in float64.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ from torch.nn import functional as F
 from vadam.likelihoods.operands import check_positive, check_range, like_output, per_example
 from vadam.special import betainc
 
+LARGE = 1e6
+"""Total count from which log Γ would cancel, and Stirling's series is exact to rounding."""
 COUNTS = "counts are at least 0; of numbers below 0 use Gaussian"
 
 
@@ -23,9 +28,9 @@ class Poisson:
     discrete: ClassVar = True
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        y = like_output(y, output).to(output.dtype)
+        y = like_output(y, output).double()
         check_range(y, 0, math.inf, COUNTS)
-        return per_example(y * output - output.exp() - torch.lgamma(y + 1))
+        return per_example(self.log_density(output.double(), y)).to(output.dtype)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -65,11 +70,11 @@ class NegativeBinomial:
         check_positive("total_count", self.total_count, "a positive number; the larger, the nearer to Poisson")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        y, r = like_output(y, output).to(output.dtype), self.total_count
+        y, r = like_output(y, output).double(), self.total_count
         check_range(y, 0, math.inf, COUNTS)
-        logit = output - math.log(r)  # of μ/(r + μ)
-        coefficient = torch.lgamma(y + r) - math.lgamma(r) - torch.lgamma(y + 1)
-        return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit))
+        logit = output.double() - math.log(r)  # of μ/(r + μ)
+        coefficient = _log_rising(y, r) - torch.lgamma(y + 1)
+        return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit)).to(output.dtype)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -82,10 +87,18 @@ class NegativeBinomial:
         return (mean + mean**2 / self.total_count).sqrt()
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
-        k, p = torch.broadcast_tensors(y.to(output.dtype).floor(), torch.sigmoid(math.log(self.total_count) - output))
+        p = torch.sigmoid(math.log(self.total_count) - output.double())
+        k, p = torch.broadcast_tensors(y.double().floor(), p)
         r = torch.full_like(p, self.total_count)
-        return torch.where(k < 0, 0.0, betainc(r, k.clamp_min(0) + 1, p))
+        return torch.where(k < 0, 0.0, betainc(r, k.clamp_min(0) + 1, p)).to(output.dtype)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         r = torch.full_like(output, self.total_count)
         return torch.poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)
+
+
+def _log_rising(y: Tensor, r: float) -> Tensor:
+    """Return log Γ(y + r) − log Γ(r)."""
+    if r < LARGE:
+        return torch.lgamma(y + r) - math.lgamma(r)
+    return y * math.log(r) + (r + y - 0.5) * torch.log1p(y / r) - y + (1 / (r + y) - 1 / r) / 12

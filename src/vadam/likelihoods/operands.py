@@ -39,9 +39,22 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
     )
 
 
-def as_output(value: float | Tensor, output: Tensor) -> Tensor:
-    """Return a number or a tensor in the dtype and on the device of the outputs."""
-    return torch.as_tensor(value, dtype=output.dtype, device=output.device)
+def noise_like(noise_precision: float | Tensor, output: Tensor) -> Tensor:
+    """Return a noise precision on the device of the outputs; raise ValueError unless it broadcasts to their shape.
+
+    One of [B] against outputs [B, 1] would silently give every output the noise of every row. It is not rounded to half precision,
+    where 1e5 is infinite.
+    """
+    dtype = torch.promote_types(output.dtype, torch.float32)
+    tau = torch.as_tensor(noise_precision, dtype=dtype, device=output.device)
+    if tau.dim():
+        last_axes = zip(reversed(tau.shape), reversed(output.shape), strict=False)
+        if tau.dim() > output.dim() or any(size not in (1, full) for size, full in last_axes):
+            raise ValueError(
+                f"noise_precision of shape {list(tau.shape)} does not fit outputs of shape {list(output.shape)}: give one number, or a "
+                f"tensor that broadcasts to the outputs, for a number a row of shape {[len(output), *[1] * (output.dim() - 1)]}"
+            )
+    return tau
 
 
 def randn_like(output: Tensor, generator: torch.Generator | None) -> Tensor:

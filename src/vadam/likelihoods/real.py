@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from vadam.likelihoods.operands import as_output, check_positive, like_output, per_example, randn_like
+from vadam.likelihoods.operands import check_positive, like_output, noise_like, per_example, randn_like
 from vadam.special import student_t_cdf
 
 LOG_NOISE_BOUND = 8.0
@@ -33,7 +33,7 @@ class Gaussian:
         check_positive("noise_precision", self.noise_precision, "1/variance of the noise is positive")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        return per_example(self.log_density(output, like_output(y, output), as_output(self.noise_precision, output)))
+        return per_example(self.log_density(output, like_output(y, output), noise_like(self.noise_precision, output)))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -42,7 +42,7 @@ class Gaussian:
         return output
 
     def std(self, output: Tensor) -> Tensor:
-        return as_output(self.noise_precision, output).rsqrt().expand_as(output)
+        return noise_like(self.noise_precision, output).rsqrt().expand_as(output)
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
         return torch.special.ndtr((y - output) / self.std(output))
@@ -136,7 +136,7 @@ class StudentT:
         _check_dof(self.dof)
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        tau, nu = as_output(self.noise_precision, output), self.dof
+        tau, nu = noise_like(self.noise_precision, output), self.dof
         constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
         z_squared = tau * (like_output(y, output) - output) ** 2
         return per_example(constant + 0.5 * tau.log() - (nu + 1) / 2 * torch.log1p(z_squared / nu))
@@ -148,16 +148,16 @@ class StudentT:
         return output
 
     def std(self, output: Tensor) -> Tensor:
-        return (math.sqrt(self.dof / (self.dof - 2)) * as_output(self.noise_precision, output).rsqrt()).expand_as(
+        return (math.sqrt(self.dof / (self.dof - 2)) * noise_like(self.noise_precision, output).rsqrt()).expand_as(
             output
         )
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
-        return student_t_cdf((y - output) * as_output(self.noise_precision, output).sqrt(), self.dof)
+        return student_t_cdf((y - output) * noise_like(self.noise_precision, output).sqrt(), self.dof)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         half = torch.full_like(output, self.dof / 2)
-        scale = (as_output(self.noise_precision, output) * torch._standard_gamma(half, generator) / half).rsqrt()
+        scale = (noise_like(self.noise_precision, output) * torch._standard_gamma(half, generator) / half).rsqrt()
         return output + scale * randn_like(output, generator)
 
     @classmethod

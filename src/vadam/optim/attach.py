@@ -180,6 +180,11 @@ class AttachedUse(CheckedOptimizer):
         """
         if not isinstance(model, nn.Module):
             raise TypeError(f"attach() takes the nn.Module that is trained, not {type(model).__name__}")
+        if isinstance(model, torch.jit.ScriptModule):
+            raise TypeError(
+                "attach(): a scripted or traced module takes no hooks: attach the module that it was made from, or use step(closure) or "
+                "sampled_params()"
+            )
         owned = set(model.parameters())
         if not any(p in owned for _, p in self._grouped()):
             raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
@@ -188,6 +193,7 @@ class AttachedUse(CheckedOptimizer):
                 "attach(): the optimizer also samples parameters that are not the model's, and its forward would say nothing of "
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
             )
+        self._refuse_rescaled(model)
         if replicas_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
@@ -196,6 +202,21 @@ class AttachedUse(CheckedOptimizer):
         self.detach()
         self._attachment = Attachment(self, model)
         return self
+
+    def _refuse_rescaled(self, model: nn.Module) -> None:
+        """Raise if a layer rescales sampled weights in its forward pass: the end of the sample would undo it."""
+        sampled = set(self._sampled())
+        for name, module in model.named_modules():
+            if (
+                isinstance(module, nn.Embedding | nn.EmbeddingBag)
+                and module.max_norm is not None
+                and module.weight in sampled
+            ):
+                raise ValueError(
+                    f"attach(): {type(module).__name__} {name!r} has max_norm={module.max_norm!r} and rescales its weights in the forward "
+                    f"pass, which the end of a sample undoes: leave max_norm out (the prior keeps weights small), or put its weight in "
+                    f"a group with deterministic=True"
+                )
 
     def detach(self) -> None:
         """Undo ``attach``."""

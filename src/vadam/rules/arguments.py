@@ -64,7 +64,7 @@ def check(arguments: Sequence[Argument], values: dict[str, Any]) -> None:
     """Raise for wrong values, and replace an ``init_precision`` of None or "prior" by its number."""
     for argument in arguments:
         argument.check(values[argument.name])
-    _check_batch_size(values.get("batch_size"), values.get("num_data"))
+    _check_batch_size(*(_number(values.get(name)) for name in ("batch_size", "num_data")))
     _check_scale(values)
     start = next((argument for argument in arguments if argument.name == "init_precision"), None)
     if start is not None and start.words:
@@ -153,6 +153,11 @@ def data_args(values: Mapping[str, Any]) -> dict[str, Any]:
         "mu0": 0.0 if isinstance(mean, str) else mean,
         "init_precision": values.get("init_precision"),
     }
+
+
+def _number(x: Any) -> Any:
+    """Return the number that a tensor or a scalar of numpy holds; anything else as it is."""
+    return x.item() if hasattr(x, "item") else x
 
 
 def theorem1_weight(M: Any, N: Any) -> Any:
