@@ -453,6 +453,19 @@ def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
     assert dataframe.read(path)["name"].tolist() == ["\x81é"]
 
 
+def test_a_long_file_keeps_its_letters(tmp_path: Path) -> None:
+    """A letter of two bytes across the first million had made Windows' text of the whole file."""
+    head = "x,city\n1,"
+    rows = "1,Zürich\n" * 110_000
+    for pad in range(1, 12):
+        content = (head + "a" * pad + "\n" + rows).encode()
+        if content[999_999:1_000_001] == "ü".encode():
+            break
+    assert content[999_999:1_000_001] == "ü".encode()
+    (path := tmp_path / "t.csv").write_bytes(content)
+    assert set(dataframe.read(path)["city"][1:]) == {"Zürich"}
+
+
 @pytest.mark.parametrize("separator", [",", ";"])
 def test_names_that_are_repeated_between_the_rows_are_left_out(separator: str, tmp_path: Path) -> None:
     rows = [[k + 0.5, k, k, None if k == 1 else f"{k + 1}.2.2020"] for k in range(20)]
@@ -595,6 +608,81 @@ def test_predictions_of_large_numbers_are_whole() -> None:
     assert predicting._rounded(np.array([1234.56, -7.5]), 0).tolist() == [1235, -8]
     assert predicting._rounded(np.array([1e300]), 0).tolist() == [1e300]
     assert predicting._rounded(np.array([1.2345]), 2).tolist() == [1.23]
+
+
+def test_predictions_of_tiny_numbers_keep_their_digits(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({"x": x, "farad": 3e-13 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "farad", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    predicted = pd.read_csv(out)
+    assert np.corrcoef(predicted["mean"], x)[0, 1] > 0.99
+    assert (predicted["low_90"] < predicted["high_90"]).all()
+    assert predicting._rounded(np.array([3.0, 1e-13]), 15).tolist() == [3.0, 1e-13]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_path: Path) -> None:
+    ids = {
+        "zip": [f"{k:05d}" for k in range(60)],
+        "phone": [f"+49{k}" for k in range(60)],
+        "code": [f"{k}E{k % 9}" for k in range(60)],
+        "long": ["" if k == 7 else str(2**60 + k) for k in range(60)],
+        "word": ["NA" if k == 7 else "none" for k in range(60)],
+        "gaps": ["" if k == 7 else str(k) for k in range(60)],
+    }
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({**ids, "x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    ignored = [word for name in ids for word in ("--ignore", name)]
+    settings = ("--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *ignored, *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / f"p{suffix}")
+    if suffix == ".csv":
+        found = pd.read_csv(out, dtype=str, keep_default_na=False)
+        assert {name: found[name].tolist() for name in ids} == ids
+        assert found["y"].astype(float).to_numpy() == pytest.approx(3 * x)
+    else:
+        found = pd.read_parquet(out)
+        assert {name: found[name].tolist() for name in list(ids)[:-1]} == dict(list(ids.items())[:-1])
+        assert pd.api.types.is_numeric_dtype(found["gaps"])
+        assert found["y"].to_numpy() == pytest.approx(3 * x)
+
+
+def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({"x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    pd.DataFrame({"x": x, "mean": "mine"}).to_csv(path, index=False)
+    said = answer("predict", tmp_path / "m.safetensors", path, "--out", tmp_path / "p.csv")
+    assert said["notes"] == ["Columns of the table that predictions of the same name replace: mean."]
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (("none", "mild"), {"none", "mild"}),
+        (("-", "+"), {"-", "+"}),
+        (("-", "mild"), {"mild"}),
+        (("NA", "mild"), {"mild"}),
+        (("none", "1.5"), {1.5}),
+    ],
+)
+def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k},{cells[k % 2]}\n" for k in range(40)))
+    table = dataframe.read(path, target="y")
+    assert set(table["y"].dropna()) == labels
+    assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
+
+
+def test_a_target_of_zero_among_the_rows_held_out(tmp_path: Path) -> None:
+    """The search had chosen the logarithm, which the training on all rows then refused."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=100)
+    y = np.exp(1.5 * x + 0.05 * random.normal(size=100))
+    y[fitting._split(100, 0.2, 0)[1][0]] = 0
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    settings = ("--budget", 8, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert answer("fit", path, "--target", "y", *settings)["held_out_rows"] == 20
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:

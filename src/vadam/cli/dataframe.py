@@ -23,21 +23,27 @@ DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
+CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
+"""Texts of digits, such as those of ids, that a number does not give back."""
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
 LINES_OF_A_TITLE = 20
 """Number of lines among which the names of the columns are looked for."""
+MOST_LABELS = 10
+"""Largest number of different words in a target, beside which "none" is one more."""
 ROWS_OF_A_SAMPLE = 10_000
 """Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
-def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) -> "pd.DataFrame":
+def read(path: Path, used: Mapping[str, Collection[str]] | None = None, target: str | None = None) -> "pd.DataFrame":
     """Read a table; raise CommandError if there is none.
 
-    ``categories`` are those that a model knows, by column. A cell of text that is one of them stays as it is written: "007" or "TRUE".
+    ``used`` are the columns of a model, each with the categories that it knows. A cell of text that is one of them stays as it is
+    written: "007" or "TRUE". So do the cells of all other columns, unless they are plain numbers. In the column ``target`` the word
+    "none" is a class beside other words, and "-" beside "+".
     """
     try:
         import pandas as pd
@@ -52,7 +58,7 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
         )
     try:
         if suffix in TEXT_SUFFIXES:
-            table = _read_text(path, categories or {})
+            table = _read_text(path, used, target)
         elif suffix in (".xlsx", ".xls"):
             table = _read_sheet(path)
         else:
@@ -71,8 +77,8 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
     return table
 
 
-def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.DataFrame":
-    """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the categories."""
+def _read_text(path: Path, used: Mapping[str, Collection[str]] | None, target: str | None) -> "pd.DataFrame":
+    """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the other arguments."""
     import pandas as pd
 
     content = path.read_bytes()
@@ -81,7 +87,7 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         content = content.decode("utf-16").encode()  # Excel's "Unicode text"
     try:
-        content[:1_000_000].decode("utf-8-sig")
+        content.decode("utf-8-sig")
         encoding = "utf-8-sig"
     except UnicodeDecodeError as error:
         if b"\x00" in content[:1000]:
@@ -122,13 +128,22 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
             table[name] = numbers
-    retyped = [name for name in table if str(name).strip() in categories and table[name].dtype.kind in "biuf"]
-    if retyped:
-        texts = _parsed(content, {**options, "dtype": str}).set_axis(index)
-        for name in retyped:
-            cells = texts[name].str.strip().astype(object)
-            known = cells.isin([*categories[str(name).strip()]])
-            table[name] = cells.where(known, table[name].astype(object))
+    if used is not None:
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
+        for name in table:
+            if str(name).strip() not in used:
+                table[name] = _as_written(table[name], texts[name])
+            elif table[name].dtype.kind in "biuf":
+                cells = texts[name].str.strip().astype(object)
+                known = cells.isin([*used[str(name).strip()]])
+                table[name] = cells.where(known, table[name].astype(object)) if known.any() else table[name]
+    for name in [name for name in table if str(name).strip() == target]:
+        labels = _labels_like_gaps(table[name])
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
+        if (found := texts.isin(labels)).any():
+            table[name] = table[name].astype(object).where(~found, texts.astype(object))
+            shown = first_three(sorted(set(texts[found])))
+            notes.append(f"{name}: {shown} is read as a class; leave these cells empty if they are gaps.")
     table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
@@ -152,6 +167,27 @@ def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
                 "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
                 "decimal commas in quotes"
             ) from error
+
+
+def _labels_like_gaps(column: "pd.Series") -> list[str]:
+    """Return the words for gaps that are labels in a column with these others: "none" beside words, and "-" beside "+"."""
+    known = {str(value).strip() for value in column.dropna()}
+    words = not any(_is_number(text) for text in known) and bool(known)
+    return [*(("none", "None") if words and len(known) <= MOST_LABELS else ()), *(("-", "–") if known == {"+"} else ())]
+
+
+def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
+    """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(column) or column.isna().all():
+        return texts
+    known = texts.str.strip()[column.notna()]
+    if known.str.fullmatch(CHANGED_BY_READING).any():
+        return texts
+    if pd.api.types.is_integer_dtype(column) or not known.str.fullmatch(r"-?\d+").all():
+        return column
+    return texts if column.abs().max() >= 2**53 else column.astype("Int64")
 
 
 def _western_encoding(content: bytes) -> str:
