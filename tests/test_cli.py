@@ -19,6 +19,7 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
+from vadam.estimators.cells import floats
 from vadam.estimators.encoding import Column
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
@@ -340,6 +341,30 @@ def test_tables_of_every_kind_are_read(suffix: str, houses: Path, tmp_path: Path
 def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float], tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_bytes(text.encode("utf-8-sig"))
     np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
+
+
+@pytest.mark.parametrize(
+    ("separator", "cells", "numbers"),
+    [
+        ("\t", ["1,234", "999", "12,345", "880"], [1234, 999, 12345, 880]),
+        ("\t", ["$1,234", "$999", "$12,345", "$880"], [1234, 999, 12345, 880]),
+        (";", ["1.234", "999", "1.012.345", "880"], [1234, 999, 1012345, 880]),
+        (";", ["1.234", "999", "12.345", "880"], [1234, 999, 12345, 880]),
+        (";", ["1.234", "9.25", "12.345", "880"], [1.234, 9.25, 12.345, 880]),
+        (";", ["1,234", "9,25", "12,345", "880"], [1.234, 9.25, 12.345, 880]),
+        (";", ["1.234", "9.125", "12.345", "8.250"], [1.234, 9.125, 12.345, 8.25]),
+        (";", ["1,234", "9,125", "12,345", "8,250"], [1.234, 9.125, 12.345, 8.25]),
+    ],
+)
+def test_thousands_beside_smaller_numbers_are_thousands(
+    separator: str, cells: list[str], numbers: list[float], tmp_path: Path
+) -> None:
+    """Numbers from 1,000 on were read as decimals: 1.234 between 999 and 880."""
+    (path := tmp_path / "t.csv").write_text(
+        f"y{separator}b\n" + "".join(f"{cell}{separator}{k}\n" for k, cell in enumerate(cells))
+    )
+    column = dataframe.read(path)["y"]
+    np.testing.assert_array_equal(floats(column), numbers)
 
 
 def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:

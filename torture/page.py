@@ -330,6 +330,11 @@ FOUND = (
         "`partial_fit` of a model for several targets took one target for all of them",
         "test_new_rows_have_as_many_targets_as_the_first",
     ),
+    (
+        "a hostile reader",
+        '`vadam fit` read "$1,234" beside "$999" between tabs, and "1.234" beside "999" between semicolons, as 1.234',
+        "test_thousands_beside_smaller_numbers_are_thousands",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -117,6 +117,12 @@ def _read_text(path: Path, used: Mapping[str, Collection[str]] | None, target: s
         options["skiprows"] = 0
         table = _parsed(content, options)
     may_be_european = separator != ","
+    if may_be_european:
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        may_be_european = not any(_has_thousands(texts[name], ",") for name in texts)
+        with_dots = [name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.")]
+        if may_be_european and with_dots and not any(_has_decimal_point(texts[name]) for name in texts):
+            table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
     if may_be_european and any(_has_decimal_comma(table[name]) for name in table):
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         may_be_european = not any(_has_decimal_point(texts[name]) for name in texts)
@@ -272,6 +278,14 @@ def _has_decimal_point(column: "pd.Series") -> bool:
     known = column.dropna()
     points = [text for text in known if DECIMAL_POINT.match(text)]
     return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text.strip()) for text in points)
+
+
+def _has_thousands(column: "pd.Series", sign: str) -> bool:
+    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5"."""
+    texts = _bare(column)
+    grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
+    small = texts.str.fullmatch(r"[+-]?\d{1,3}")
+    return bool((grouped | small).all() and min(grouped.sum(), small.sum()) >= 2)
 
 
 def _is_european(column: "pd.Series", surely: bool) -> bool:
