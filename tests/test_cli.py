@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
 from vadam.estimators.cells import floats
-from vadam.estimators.encoding import Column
+from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
 from vadam.report.model import ClassificationEvaluation, RegressionEvaluation
@@ -365,6 +366,30 @@ def test_thousands_beside_smaller_numbers_are_thousands(
     )
     column = dataframe.read(path)["y"]
     np.testing.assert_array_equal(floats(column), numbers)
+
+
+@pytest.mark.parametrize(
+    ("separator", "in_training", "then", "number"),
+    [
+        (";", lambda v: f"{v:,.2f}".translate(str.maketrans(",.", ".,")), "4.235", 4235),
+        ("\t", lambda v: f"{v:,.0f}", "4,235", 4235),
+        (",", lambda v: f'"{v / 2000:.3f}"'.replace(".", ","), '"4,235"', 4.235),
+        (";", lambda v: f"{v / 1000:.3f}", "4.235", 4.235),
+        (",", lambda v: f'"{v:,.0f}"', '"4,235"', 4235),
+        (",", lambda v: f"{v:.3f}", "4.235", 4.235),
+    ],
+)
+def test_a_number_of_two_meanings_has_that_of_the_training(
+    separator: str, in_training: Callable[[float], str], then: str, number: float, tmp_path: Path
+) -> None:
+    """A few new rows do not tell whether "4,235" is four thousand or four."""
+    values = np.random.default_rng(0).uniform(500, 9000, 80)
+    rows = "".join(f"{in_training(v)}{separator}{2 * v:.0f}\n" for v in values)
+    (path := tmp_path / "t.csv").write_text(f"v{separator}y\n" + rows)
+    X = dataframe.read(path)[["v"]]
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"v{separator}z\n{then}{separator}1\n950{separator}2\n")
+    assert floats(dataframe.read(path, {"v": column})["v"]).tolist() == [number, 950]
 
 
 def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:

@@ -335,6 +335,11 @@ FOUND = (
         '`vadam fit` read "$1,234" beside "$999" between tabs, and "1.234" beside "999" between semicolons, as 1.234',
         "test_thousands_beside_smaller_numbers_are_thousands",
     ),
+    (
+        "a hostile reader",
+        '`vadam predict` read "4.235" between semicolons, or "4,235" between tabs, as 4.235 where the training had thousands',
+        "test_a_number_of_two_meanings_has_that_of_the_training",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

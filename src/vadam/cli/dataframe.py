@@ -5,7 +5,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -16,6 +16,8 @@ from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from vadam.estimators.encoding import Column
 
 SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
@@ -38,12 +40,12 @@ TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
-def read(path: Path, used: Mapping[str, Collection[str]] | None = None, target: str | None = None) -> "pd.DataFrame":
+def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | None = None) -> "pd.DataFrame":
     """Read a table; raise CommandError if there is none.
 
-    ``used`` are the columns of a model, each with the categories that it knows. A cell of text that is one of them stays as it is
-    written: "007" or "TRUE". So do the cells of all other columns, unless they are plain numbers. In the column ``target`` the word
-    "none" is a class beside other words, and "-" beside "+".
+    ``used`` are the columns of a model. A cell of text that is one of their categories stays as it is written: "007" or "TRUE". A
+    number such as "1,234" is the one of its two meanings that the model knows. The cells of all other columns stay as they are
+    written, unless they are plain numbers. In the column ``target`` the word "none" is a class beside other words, and "-" beside "+".
     """
     try:
         import pandas as pd
@@ -77,7 +79,7 @@ def read(path: Path, used: Mapping[str, Collection[str]] | None = None, target: 
     return table
 
 
-def _read_text(path: Path, used: Mapping[str, Collection[str]] | None, target: str | None) -> "pd.DataFrame":
+def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | None) -> "pd.DataFrame":
     """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the other arguments."""
     import pandas as pd
 
@@ -137,11 +139,16 @@ def _read_text(path: Path, used: Mapping[str, Collection[str]] | None, target: s
     if used is not None:
         texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
         for name in table:
-            if str(name).strip() not in used:
+            known_column = used.get(str(name).strip())
+            if known_column is None:
                 table[name] = _as_written(table[name], texts[name])
+            elif known_column.kind == "number":
+                numbers = _of_known_size(texts[name], known_column.quantiles, signs="," if separator == "," else ",.")
+                if numbers is not None:
+                    table[name] = numbers
             elif table[name].dtype.kind in "biuf":
                 cells = texts[name].str.strip().astype(object)
-                known = cells.isin([*used[str(name).strip()]])
+                known = cells.isin(known_column.categories)
                 table[name] = cells.where(known, table[name].astype(object)) if known.any() else table[name]
     for name in [name for name in table if str(name).strip() == target]:
         labels = _labels_like_gaps(table[name])
@@ -286,6 +293,27 @@ def _has_thousands(column: "pd.Series", sign: str) -> bool:
     grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
     small = texts.str.fullmatch(r"[+-]?\d{1,3}")
     return bool((grouped | small).all() and min(grouped.sum(), small.sum()) >= 2)
+
+
+def _of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":
+    """Return the numbers of a column whose texts such as "1,234" have two meanings, if a model knows one of the two better.
+
+    It knows the meaning of which more numbers lie between its extreme quantiles, or between the next ones if these are equal.
+    """
+    import pandas as pd
+
+    texts = _bare(column[~column.str.strip().isin(MISSING)])
+    for sign in signs:
+        grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}[{sign}]\d{{3}}")
+        if not grouped.any() or not (grouped | texts.str.fullmatch(r"[+-]?\d{1,3}")).all():
+            continue
+        meanings = [pd.to_numeric(texts.str.replace(sign, mark, regex=False)).astype(float) for mark in ("", ".")]
+        shares = [
+            [meaning[grouped].between(quantiles[k], quantiles[-1 - k]).mean() for k in (0, 1)] for meaning in meanings
+        ]
+        if shares[0] != shares[1]:
+            return meanings[shares.index(max(shares))].reindex(column.index)
+    return None
 
 
 def _is_european(column: "pd.Series", surely: bool) -> bool:

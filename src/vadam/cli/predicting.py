@@ -33,7 +33,7 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
-    used = {column.name: column.categories for column in model.encoder_.columns}
+    used = {column.name: column for column in model.encoder_.columns}
     table = dataframe.read(path, used)
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
