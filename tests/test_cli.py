@@ -9,8 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import typer
+from pyarrow import parquet
 from typer.testing import CliRunner, Result
 
 import vadam
@@ -696,6 +698,20 @@ def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_
         assert {name: found[name].tolist() for name in list(ids)[:-1]} == dict(list(ids.items())[:-1])
         assert pd.api.types.is_numeric_dtype(found["gaps"])
         assert found["y"].to_numpy() == pytest.approx(3 * x)
+
+
+def test_long_ids_beside_gaps_in_parquet_stay_as_they_are(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    ids = pd.Series([None if k == 7 else 2**60 + k for k in range(60)], dtype="Int64")
+    table = pyarrow.table({"who": pyarrow.array(ids), "x": x, "y": 3 * x})
+    parquet.write_table(table.replace_schema_metadata(), path := tmp_path / "t.parquet")
+    settings = ("--ignore", "who", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.parquet")
+    assert pd.read_parquet(out, dtype_backend="numpy_nullable")["who"].equals(ids)
+    pd.testing.assert_series_equal(pd.read_parquet(out)["y"], pd.Series(3 * x, name="y"))
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    assert pd.read_csv(out, dtype=str)["who"][59] == str(2**60 + 59)
 
 
 def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:

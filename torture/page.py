@@ -340,6 +340,11 @@ FOUND = (
         '`vadam predict` read "4.235" between semicolons, or "4,235" between tabs, as 4.235 where the training had thousands',
         "test_a_number_of_two_meanings_has_that_of_the_training",
     ),
+    (
+        "a hostile reader",
+        "`vadam predict` rounded long ids beside gaps in a parquet file to 16 digits",
+        "test_long_ids_beside_gaps_in_parquet_stay_as_they_are",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

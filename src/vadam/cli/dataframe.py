@@ -65,6 +65,11 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
             table = _read_sheet(path)
         else:
             table = _with_named_index(pd.read_parquet(path))
+            floats = [] if used is None else table.select_dtypes("float64").columns
+            if kept := [name for name in floats if str(name).strip() not in (used or {})]:
+                exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable"))
+                for name in kept:  # whole numbers beside gaps, such as 2⁵³ + 1
+                    table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
     except ImportError as error:
         if suffix == ".xls":
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
