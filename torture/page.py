@@ -345,6 +345,11 @@ FOUND = (
         "`vadam predict` rounded long ids beside gaps in a parquet file to 16 digits",
         "test_long_ids_beside_gaps_in_parquet_stay_as_they_are",
     ),
+    (
+        "a hostile reader",
+        "outliers of a column whose spread is below 1e-12 were not squeezed: the unit of a column changed the predictions",
+        "test_units_of_the_inputs_change_nothing",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

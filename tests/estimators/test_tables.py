@@ -416,6 +416,26 @@ def test_classes_are_as_sure_as_the_rows_that_count():
     assert model.log_likelihood(X[~wrong], y[~wrong]) > -0.15
 
 
+@pytest.mark.parametrize("weight", [1e-200, 7.0, 1e200])
+def test_equal_weights_of_any_size_change_nothing(weight):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    settings = {**QUICK, "epochs": 5, "tune": True, "budget": 2, "folds": 2}
+    model, weighted = VadamRegressor(**settings), VadamRegressor(**settings)
+    plain = model.fit(X, X[:, 0]).predict_interval(X)
+    found = weighted.fit(X, X[:, 0], sample_weight=np.full(40, weight)).predict_interval(X)
+    np.testing.assert_allclose(found, plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e9])
+def test_units_of_the_inputs_change_nothing(unit):
+    """Outliers of a column of tiny numbers were not squeezed."""
+    random = np.random.default_rng(0)
+    X = random.standard_t(2, size=(60, 2))
+    settings = {**QUICK, "epochs": 5}
+    plain, other = (VadamRegressor(**settings).fit(X * s, X[:, 0]).predict(X * s) for s in (1.0, unit))
+    np.testing.assert_allclose(other, plain, rtol=1e-6)
+
+
 def test_weights_that_are_equal_resample_nothing():
     values = np.random.default_rng(0).random((50, 2))
     np.testing.assert_array_equal(_resampled(values, np.full(50, 0.3)), np.sort(values, axis=0))

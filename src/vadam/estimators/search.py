@@ -91,8 +91,8 @@ class Problem:
         return outputs_for(likelihood, self.targets)
 
     def weights(self, rows: np.ndarray) -> Tensor:
-        """Return how often some rows count."""
-        return torch.from_numpy(np.ones(len(rows)) if self.weight is None else self.weight[rows])
+        """Return how often some rows count, in the mean over all of them once."""
+        return torch.from_numpy(np.ones(len(rows)) if self.weight is None else self.weight[rows] / self.weight.mean())
 
     def epochs(self, steps: int, rows: int) -> int:
         """Return the number of passes over the rows that makes about the wanted number of steps."""
