@@ -714,6 +714,30 @@ def test_long_ids_beside_gaps_in_parquet_stay_as_they_are(tmp_path: Path) -> Non
     assert pd.read_csv(out, dtype=str)["who"][59] == str(2**60 + 59)
 
 
+def test_ids_of_a_sheet_stay_as_they_are(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    ids = {"who": ["007", "008", None] * 20, "k": [1, None, 3] * 20}
+    pd.DataFrame({**ids, "x": x, "y": 3 * x}).to_excel(path := tmp_path / "t.xlsx", index=False)
+    settings = ("--ignore", "who", "--ignore", "k", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    found = pd.read_csv(out, dtype=str, keep_default_na=False)
+    assert found["who"].tolist() == ["007", "008", ""] * 20
+    assert found["k"].tolist() == ["1", "", "3"] * 20
+    assert found["y"].astype(float).to_numpy() == pytest.approx(3 * x)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.parquet")
+    assert pd.read_parquet(out)["who"][:2].tolist() == ["007", "008"]
+
+
+def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    y = np.array(["no"] * 60)
+    y[fitting._split(60, 0.2, 0)[1][:2]] = "yes"
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    said = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert said["held_out_rows"] == 12
+
+
 def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=60)
     pd.DataFrame({"x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)

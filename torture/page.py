@@ -350,6 +350,16 @@ FOUND = (
         "outliers of a column whose spread is below 1e-12 were not squeezed: the unit of a column changed the predictions",
         "test_units_of_the_inputs_change_nothing",
     ),
+    (
+        "a hostile reader",
+        "`vadam predict` wrote texts such as 007 in a sheet as 7.0",
+        "test_ids_of_a_sheet_stay_as_they_are",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` said that a table has one class only where all rows of the other were held out",
+        "test_a_class_whose_rows_are_all_held_out_is_learned",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -62,7 +62,7 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
         if suffix in TEXT_SUFFIXES:
             table = _read_text(path, used, target)
         elif suffix in (".xlsx", ".xls"):
-            table = _read_sheet(path)
+            table = _read_sheet(path, used)
         else:
             table = _with_named_index(pd.read_parquet(path))
             floats = [] if used is None else table.select_dtypes("float64").columns
@@ -366,18 +366,30 @@ def _bare(column: "pd.Series") -> "pd.Series":
     return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
 
 
-def _read_sheet(path: Path) -> "pd.DataFrame":
-    """Read the first sheet of a workbook, and say so if there are several."""
+def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFrame":
+    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the columns in use."""
     import pandas as pd
 
     with pd.ExcelFile(path) as book:
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
+        cells = table if used is None else pd.read_excel(book, sheet_name=first, header=title_lines, dtype=object)
+    for name in [name for name in table if used is not None and str(name).strip() not in used]:
+        if table[name].dtype.kind in "iuf":
+            table[name] = _as_in_cells(table[name], cells[name])
     table.index += title_lines  # a row is two lines below its index
     notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
     table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
     return table
+
+
+def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
+    """Return a column of numbers as the cells of a sheet hold it: texts such as "007", and whole numbers also beside gaps."""
+    known = cells[column.notna()]
+    if known.map(lambda cell: isinstance(cell, str)).any():
+        return cells.where(column.notna(), None).map(str, na_action="ignore")
+    return cells.astype("Int64") if len(known) and known.map(lambda cell: isinstance(cell, int)).all() else column
 
 
 def _title_lines(top: "pd.DataFrame") -> int:

@@ -53,6 +53,8 @@ def fit(
     train, test = _split(len(X), holdout, options["random_state"])
     if prepared.task == "regression":
         train, test = _with_a_logarithm(y.to_numpy(dtype=float), train, test)
+    else:
+        train, test = _with_two_classes(y.to_numpy(), train, test)
     estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
     try:
         judged = estimator.fit(X.iloc[train], y.iloc[train])
@@ -97,6 +99,14 @@ def _with_a_logarithm(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tup
     if y[least] > 0 or y[train].min() <= 0:
         return train, test
     return np.append(train[1:], least), np.append(test[test != least], train[0])
+
+
+def _with_two_classes(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parts of a split, with a row of another class in training if all of them are held out."""
+    other = test[y[test] != y[train[0]]]
+    if (y[train] != y[train[0]]).any() or not len(other):
+        return train, test
+    return np.append(train[1:], other[0]), np.append(test[test != other[0]], train[0])
 
 
 def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
