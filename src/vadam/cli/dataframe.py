@@ -297,7 +297,7 @@ def _has_thousands(column: "pd.Series", sign: str) -> bool:
     texts = _bare(column)
     grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
     small = texts.str.fullmatch(r"[+-]?\d{1,3}")
-    return bool((grouped | small).all() and min(grouped.sum(), small.sum()) >= 2)
+    return bool((grouped | small).all() and min(texts[grouped].nunique(), texts[small].nunique()) >= 2)
 
 
 def _of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":
