@@ -3,13 +3,16 @@
 import json
 import subprocess
 import sys
+from collections.abc import Callable
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow
 import pytest
 import typer
+from pyarrow import parquet
 from typer.testing import CliRunner, Result
 
 import vadam
@@ -19,7 +22,8 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
-from vadam.estimators.encoding import Column
+from vadam.estimators.cells import floats
+from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
 from vadam.report.html import four_digits
 from vadam.report.model import ClassificationEvaluation, RegressionEvaluation
@@ -342,6 +346,55 @@ def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float
     np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
 
 
+@pytest.mark.parametrize(
+    ("separator", "cells", "numbers"),
+    [
+        ("\t", ["1,234", "999", "12,345", "880"], [1234, 999, 12345, 880]),
+        ("\t", ["$1,234", "$999", "$12,345", "$880"], [1234, 999, 12345, 880]),
+        (";", ["1.234", "999", "1.012.345", "880"], [1234, 999, 1012345, 880]),
+        (";", ["1.234", "999", "12.345", "880"], [1234, 999, 12345, 880]),
+        (";", ["1.234", "9.25", "12.345", "880"], [1.234, 9.25, 12.345, 880]),
+        (";", ["1,234", "9,25", "12,345", "880"], [1.234, 9.25, 12.345, 880]),
+        (";", ["1.234", "9.125", "12.345", "8.250"], [1.234, 9.125, 12.345, 8.25]),
+        (";", ["1,234", "9,125", "12,345", "8,250"], [1.234, 9.125, 12.345, 8.25]),
+        (";", ["1.234", "50", "12.345", "50"], [1.234, 50, 12.345, 50]),
+    ],
+)
+def test_thousands_beside_smaller_numbers_are_thousands(
+    separator: str, cells: list[str], numbers: list[float], tmp_path: Path
+) -> None:
+    """Numbers from 1,000 on were read as decimals: 1.234 between 999 and 880."""
+    (path := tmp_path / "t.csv").write_text(
+        f"y{separator}b\n" + "".join(f"{cell}{separator}{k}\n" for k, cell in enumerate(cells))
+    )
+    column = dataframe.read(path)["y"]
+    np.testing.assert_array_equal(floats(column), numbers)
+
+
+@pytest.mark.parametrize(
+    ("separator", "in_training", "then", "number"),
+    [
+        (";", lambda v: f"{v:,.2f}".translate(str.maketrans(",.", ".,")), "4.235", 4235),
+        ("\t", lambda v: f"{v:,.0f}", "4,235", 4235),
+        (",", lambda v: f'"{v / 2000:.3f}"'.replace(".", ","), '"4,235"', 4.235),
+        (";", lambda v: f"{v / 1000:.3f}", "4.235", 4.235),
+        (",", lambda v: f'"{v:,.0f}"', '"4,235"', 4235),
+        (",", lambda v: f"{v:.3f}", "4.235", 4.235),
+    ],
+)
+def test_a_number_of_two_meanings_has_that_of_the_training(
+    separator: str, in_training: Callable[[float], str], then: str, number: float, tmp_path: Path
+) -> None:
+    """A few new rows do not tell whether "4,235" is four thousand or four."""
+    values = np.random.default_rng(0).uniform(500, 9000, 80)
+    rows = "".join(f"{in_training(v)}{separator}{2 * v:.0f}\n" for v in values)
+    (path := tmp_path / "t.csv").write_text(f"v{separator}y\n" + rows)
+    X = dataframe.read(path)[["v"]]
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"v{separator}z\n{then}{separator}1\n950{separator}2\n")
+    assert floats(dataframe.read(path, {"v": column})["v"]).tolist() == [number, 950]
+
+
 def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=40)
     rows = "".join(f"{a:.2f};{a:.3f};{10_000 + 1000 * a:,.0f}\n" for a in x)
@@ -451,6 +504,19 @@ def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
     assert table["Größe"].isna().tolist() == [False, True]
     path.write_bytes(b"name;y\n\x81\xe9;1\n")  # 0x81 means nothing on Windows
     assert dataframe.read(path)["name"].tolist() == ["\x81é"]
+
+
+def test_a_long_file_keeps_its_letters(tmp_path: Path) -> None:
+    """A letter of two bytes across the first million had made Windows' text of the whole file."""
+    head = "x,city\n1,"
+    rows = "1,Zürich\n" * 110_000
+    for pad in range(1, 12):
+        content = (head + "a" * pad + "\n" + rows).encode()
+        if content[999_999:1_000_001] == "ü".encode():
+            break
+    assert content[999_999:1_000_001] == "ü".encode()
+    (path := tmp_path / "t.csv").write_bytes(content)
+    assert set(dataframe.read(path)["city"][1:]) == {"Zürich"}
 
 
 @pytest.mark.parametrize("separator", [",", ";"])
@@ -595,6 +661,119 @@ def test_predictions_of_large_numbers_are_whole() -> None:
     assert predicting._rounded(np.array([1234.56, -7.5]), 0).tolist() == [1235, -8]
     assert predicting._rounded(np.array([1e300]), 0).tolist() == [1e300]
     assert predicting._rounded(np.array([1.2345]), 2).tolist() == [1.23]
+
+
+def test_predictions_of_tiny_numbers_keep_their_digits(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({"x": x, "farad": 3e-13 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "farad", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    predicted = pd.read_csv(out)
+    assert np.corrcoef(predicted["mean"], x)[0, 1] > 0.99
+    assert (predicted["low_90"] < predicted["high_90"]).all()
+    assert predicting._rounded(np.array([3.0, 1e-13]), 15).tolist() == [3.0, 1e-13]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_path: Path) -> None:
+    ids = {
+        "zip": [f"{k:05d}" for k in range(60)],
+        "phone": [f"+49{k}" for k in range(60)],
+        "code": [f"{k}E{k % 9}" for k in range(60)],
+        "long": ["" if k == 7 else str(2**60 + k) for k in range(60)],
+        "word": ["NA" if k == 7 else "none" for k in range(60)],
+        "gaps": ["" if k == 7 else str(k) for k in range(60)],
+    }
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({**ids, "x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    ignored = [word for name in ids for word in ("--ignore", name)]
+    settings = ("--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *ignored, *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / f"p{suffix}")
+    if suffix == ".csv":
+        found = pd.read_csv(out, dtype=str, keep_default_na=False)
+        assert {name: found[name].tolist() for name in ids} == ids
+        assert found["y"].astype(float).to_numpy() == pytest.approx(3 * x)
+    else:
+        found = pd.read_parquet(out)
+        assert {name: found[name].tolist() for name in list(ids)[:-1]} == dict(list(ids.items())[:-1])
+        assert pd.api.types.is_numeric_dtype(found["gaps"])
+        assert found["y"].to_numpy() == pytest.approx(3 * x)
+
+
+def test_long_ids_beside_gaps_in_parquet_stay_as_they_are(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    ids = pd.Series([None if k == 7 else 2**60 + k for k in range(60)], dtype="Int64")
+    table = pyarrow.table({"who": pyarrow.array(ids), "x": x, "y": 3 * x})
+    parquet.write_table(table.replace_schema_metadata(), path := tmp_path / "t.parquet")
+    settings = ("--ignore", "who", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.parquet")
+    assert pd.read_parquet(out, dtype_backend="numpy_nullable")["who"].equals(ids)
+    pd.testing.assert_series_equal(pd.read_parquet(out)["y"], pd.Series(3 * x, name="y"))
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    assert pd.read_csv(out, dtype=str)["who"][59] == str(2**60 + 59)
+
+
+def test_ids_of_a_sheet_stay_as_they_are(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    ids = {"who": ["007", "008", None] * 20, "k": [1, None, 3] * 20}
+    pd.DataFrame({**ids, "x": x, "y": 3 * x}).to_excel(path := tmp_path / "t.xlsx", index=False)
+    settings = ("--ignore", "who", "--ignore", "k", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    answer("fit", path, "--target", "y", *settings)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.csv")
+    found = pd.read_csv(out, dtype=str, keep_default_na=False)
+    assert found["who"].tolist() == ["007", "008", ""] * 20
+    assert found["k"].tolist() == ["1", "", "3"] * 20
+    assert found["y"].astype(float).to_numpy() == pytest.approx(3 * x)
+    answer("predict", tmp_path / "m.safetensors", path, "--out", out := tmp_path / "p.parquet")
+    assert pd.read_parquet(out)["who"][:2].tolist() == ["007", "008"]
+
+
+def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    y = np.array(["no"] * 60)
+    y[fitting._split(60, 0.2, 0)[1][:2]] = "yes"
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    said = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert said["held_out_rows"] == 12
+
+
+def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=60)
+    pd.DataFrame({"x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    pd.DataFrame({"x": x, "mean": "mine"}).to_csv(path, index=False)
+    said = answer("predict", tmp_path / "m.safetensors", path, "--out", tmp_path / "p.csv")
+    assert said["notes"] == ["Columns of the table that predictions of the same name replace: mean."]
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (("none", "mild"), {"none", "mild"}),
+        (("-", "+"), {"-", "+"}),
+        (("-", "mild"), {"mild"}),
+        (("NA", "mild"), {"mild"}),
+        (("none", "1.5"), {1.5}),
+    ],
+)
+def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text("x,y\n" + "".join(f"{k},{cells[k % 2]}\n" for k in range(40)))
+    table = dataframe.read(path, target="y")
+    assert set(table["y"].dropna()) == labels
+    assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
+
+
+def test_a_target_of_zero_among_the_rows_held_out(tmp_path: Path) -> None:
+    """The search had chosen the logarithm, which the training on all rows then refused."""
+    random = np.random.default_rng(0)
+    x = random.normal(size=100)
+    y = np.exp(1.5 * x + 0.05 * random.normal(size=100))
+    y[fitting._split(100, 0.2, 0)[1][0]] = 0
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    settings = ("--budget", 8, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert answer("fit", path, "--target", "y", *settings)["held_out_rows"] == 20
 
 
 def test_all_problems_are_named_at_once(tmp_path: Path) -> None:

@@ -324,6 +324,83 @@ FOUND = (
         "a hostile reader",
         "KL to a posterior that has pruned a weight was finite, the density of a weight that is exactly zero",
         "test_wrong_use_is_explained",
+        "`vadam fit` took a long UTF-8 file for Windows' text where a letter lay across the first million bytes",
+        "test_a_long_file_keeps_its_letters",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` changed ids and other columns that it keeps: 00123 to 123, 12E4 to 120000, long numbers beside gaps",
+        "test_ids_stand_beside_the_predictions_as_they_were_written",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` rounded predictions of numbers near 1e-13 to 0",
+        "test_predictions_of_tiny_numbers_keep_their_digits",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` replaced a column of the table named as one of its own without saying so",
+        "test_a_column_that_a_prediction_replaces_is_named",
+    ),
+    (
+        "a hostile reader",
+        '`vadam fit` left out the rows of the class "none", and of "-" beside "+", as rows without a target',
+        "test_words_for_gaps_that_are_classes",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` chose the logarithm of the target and then refused a 0 among the rows held out",
+        "test_a_target_of_zero_among_the_rows_held_out",
+    ),
+    (
+        "a hostile reader",
+        "mean and deviation under a transform of the target left out the tails: at log noise of 1, 20 % of the deviation",
+        "test_moments_of_a_transformed_prediction_hold_in_the_tails",
+    ),
+    (
+        "a hostile reader",
+        "`sample_weight` counted in the training, but not in the calibration: noise of rows that hardly count set all intervals",
+        "test_the_noise_is_that_of_the_rows_that_count",
+    ),
+    (
+        "a hostile reader",
+        "`predict_interval` was narrower at 0.99 than at 0.98 where the held-out rows were too few for 0.99",
+        "test_a_higher_level_is_never_a_narrower_interval",
+    ),
+    (
+        "a hostile reader",
+        "`partial_fit` of a model for several targets took one target for all of them",
+        "test_new_rows_have_as_many_targets_as_the_first",
+    ),
+    (
+        "a hostile reader",
+        '`vadam fit` read "$1,234" beside "$999" between tabs, and "1.234" beside "999" between semicolons, as 1.234',
+        "test_thousands_beside_smaller_numbers_are_thousands",
+    ),
+    (
+        "a hostile reader",
+        '`vadam predict` read "4.235" between semicolons, or "4,235" between tabs, as 4.235 where the training had thousands',
+        "test_a_number_of_two_meanings_has_that_of_the_training",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` rounded long ids beside gaps in a parquet file to 16 digits",
+        "test_long_ids_beside_gaps_in_parquet_stay_as_they_are",
+    ),
+    (
+        "a hostile reader",
+        "outliers of a column whose spread is below 1e-12 were not squeezed: the unit of a column changed the predictions",
+        "test_units_of_the_inputs_change_nothing",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` wrote texts such as 007 in a sheet as 7.0",
+        "test_ids_of_a_sheet_stay_as_they_are",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` said that a table has one class only where all rows of the other were held out",
+        "test_a_class_whose_rows_are_all_held_out_is_learned",
     ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""

@@ -12,6 +12,7 @@ from vadam import plot
 from vadam.ensemble import Member
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.noise import PredictiveNoise
+from vadam.estimators.regressor import _resampled
 from vadam.estimators.search import without_outliers
 from vadam.estimators.targets import Transform, TransformedRegression
 from vadam.prediction import Regression
@@ -236,6 +237,23 @@ def test_a_transformed_prediction_is_a_distribution_of_the_target(kind, dof):
     assert draws.median().item() == pytest.approx(pred.quantile(0.5).item(), rel=0.1)
 
 
+@pytest.mark.parametrize("dof", [np.inf, 3.0])
+@pytest.mark.parametrize("kind", ["log", "quantile"])
+def test_moments_of_a_transformed_prediction_hold_in_the_tails(kind, dof):
+    """A mean over 31 quantiles had left out the tails, and most of the variance with them."""
+    transform = Transform.fit(kind, np.exp(np.random.default_rng(0).normal(size=2000)))
+    base = PredictiveNoise(1.0, dof).prediction(torch.tensor([[[0.0, 0.0]]]).double())
+    pred = TransformedRegression(base.samples, base.likelihood, transform)
+    noise = stats.norm if np.isinf(dof) else stats.t(dof)
+    y = transform.inverse(torch.from_numpy(noise.ppf((np.arange(100_000) + 0.5) / 100_000)))
+    assert pred.mean.item() == pytest.approx(y.mean().item(), rel=0.02)
+    assert pred.std.item() == pytest.approx(y.std().item(), rel=0.05)
+    if kind == "log" and np.isinf(dof):
+        whole = TransformedRegression(base.samples, base.likelihood, Transform(low=0.0))
+        assert whole.mean.item() == pytest.approx(np.exp(0.5), rel=1e-9)
+        assert whole.variance.item() == pytest.approx((np.e - 1) * np.e, rel=1e-9)
+
+
 @pytest.mark.parametrize("kind", ["log", "quantile"])
 def test_a_transformed_prediction_takes_whole_numbers_and_keeps_gaps(kind):
     """The knots had been rounded to the type of the targets: whole numbers had densities of 0."""
@@ -375,6 +393,73 @@ def test_long_tables_are_predicted_in_blocks(targets, monkeypatch):
     for found, expected in zip(answers(), whole, strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-9)
     assert set(sizes) == {25, 10}
+
+
+def test_the_noise_is_that_of_the_rows_that_count():
+    """Half of the rows are noisy and hardly count: intervals had been as wide as if they did."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (200, 1))
+    noisy = np.arange(200) % 2 == 0
+    y = np.sin(X[:, 0]) + np.where(noisy, 5.0, 0.1) * random.normal(size=200)
+    settings = {"members": 2, "budget": 2, "noise": "constant", "target_transform": "none", "random_state": 0}
+    model = VadamRegressor(**settings).fit(X, y, sample_weight=np.where(noisy, 1e-4, 1.0))
+    assert model.predict(X[:20], return_std=True)[1].mean() < 0.3
+    assert np.diff(model.predict_interval(X[:20]))[:, 0].mean() < 0.8
+
+
+def test_classes_are_as_sure_as_the_rows_that_count():
+    random = np.random.default_rng(0)
+    X = random.normal(size=(300, 2))
+    y, wrong = X[:, 0] > 0, np.arange(300) % 2 == 0
+    y = np.where(wrong, random.random(300) > 0.5, y)
+    model = VadamClassifier(members=2, budget=2, random_state=0).fit(X, y, sample_weight=np.where(wrong, 1e-4, 1.0))
+    assert model.log_likelihood(X[~wrong], y[~wrong]) > -0.15
+
+
+@pytest.mark.parametrize("weight", [1e-200, 7.0, 1e200])
+def test_equal_weights_of_any_size_change_nothing(weight):
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    settings = {**QUICK, "epochs": 5, "tune": True, "budget": 2, "folds": 2}
+    model, weighted = VadamRegressor(**settings), VadamRegressor(**settings)
+    plain = model.fit(X, X[:, 0]).predict_interval(X)
+    found = weighted.fit(X, X[:, 0], sample_weight=np.full(40, weight)).predict_interval(X)
+    np.testing.assert_allclose(found, plain, rtol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1e-15, 1e-9, 1e9])
+def test_units_of_the_inputs_change_nothing(unit):
+    """Outliers of a column of tiny numbers were not squeezed."""
+    random = np.random.default_rng(0)
+    X = random.standard_t(2, size=(60, 2))
+    settings = {**QUICK, "epochs": 5}
+    plain, other = (VadamRegressor(**settings).fit(X * s, X[:, 0]).predict(X * s) for s in (1.0, unit))
+    np.testing.assert_allclose(other, plain, rtol=1e-6)
+
+
+def test_weights_that_are_equal_resample_nothing():
+    values = np.random.default_rng(0).random((50, 2))
+    np.testing.assert_array_equal(_resampled(values, np.full(50, 0.3)), np.sort(values, axis=0))
+    doubled = _resampled(values, np.where(np.arange(50) < 25, 1.0, 1e-9))
+    np.testing.assert_array_equal(doubled, np.sort(values[:25], axis=0))
+
+
+def test_a_higher_level_is_never_a_narrower_interval():
+    """Beyond the level that the held-out rows can tell, the model's own quantiles had been narrower than theirs."""
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (60, 1))
+    model = VadamRegressor(members=1, budget=2, noise="constant", random_state=0)
+    model.fit(X, np.sin(X[:, 0]) + 0.1 * random.normal(size=60))
+    model.held_out_pits_ = np.linspace(1e-4, 1 - 1e-4, 60)[:, None]
+    widths = [np.diff(model.predict_interval(X[:5], level))[:, 0] for level in (0.5, 0.9, 0.96, 0.97, 0.99, 0.9999)]
+    assert (np.diff(widths, axis=0) >= 0).all()
+
+
+@pytest.mark.parametrize(("first", "then"), [(2, 1), (1, 2), (2, 3)])
+def test_new_rows_have_as_many_targets_as_the_first(first, then):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    model = VadamRegressor(epochs=2, **QUICK).fit(X, X[:, :first])
+    with pytest.raises(ValueError, match=f"y has {then} targets a row, but those of the first call had {first}"):
+        model.partial_fit(X, X[:, :then])
 
 
 def test_weights_below_zero_are_refused_by_the_name_of_the_argument():

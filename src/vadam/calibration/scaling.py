@@ -42,15 +42,16 @@ class TemperatureScaling:
         _check_scale("temperature", self.temperature)
 
     @classmethod
-    def fit(cls, prediction: Classes, y: Tensor) -> TemperatureScaling:
-        """Return the scaling that makes the labels ``y`` of held-out rows most likely."""
+    def fit(cls, prediction: Classes, y: Tensor, weight: Tensor | None = None) -> TemperatureScaling:
+        """Return the scaling that makes the labels ``y`` of held-out rows most likely; they count as ``weight`` says."""
         if not isinstance(prediction, Classes):
             raise TypeError(
                 f"a temperature scales the logits of classes, got a {type(prediction).__name__}: use SpreadScaling for numbers"
             )
 
         def loss(log_temperature: float) -> float:
-            return -cls(math.exp(log_temperature))(prediction).log_prob(y).mean().item()
+            log_prob = cls(math.exp(log_temperature))(prediction).log_prob(y)
+            return -(log_prob.mean() if weight is None else (log_prob * weight).sum() / weight.sum()).item()
 
         return cls(math.exp(_minimum(loss, -WIDEST, WIDEST)))
 

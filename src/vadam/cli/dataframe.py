@@ -5,7 +5,7 @@ import csv
 import io
 import re
 import warnings
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from pathlib import Path
@@ -17,27 +17,35 @@ from vadam.cli.errors import CommandError
 if TYPE_CHECKING:
     import pandas as pd
 
+    from vadam.estimators.encoding import Column
+
 SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
+CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
+"""Texts of digits, such as those of ids, that a number does not give back."""
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
 LINES_OF_A_TITLE = 20
 """Number of lines among which the names of the columns are looked for."""
+MOST_LABELS = 10
+"""Largest number of different words in a target, beside which "none" is one more."""
 ROWS_OF_A_SAMPLE = 10_000
 """Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
-def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) -> "pd.DataFrame":
+def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | None = None) -> "pd.DataFrame":
     """Read a table; raise CommandError if there is none.
 
-    ``categories`` are those that a model knows, by column. A cell of text that is one of them stays as it is written: "007" or "TRUE".
+    ``used`` are the columns of a model. A cell of text that is one of their categories stays as it is written: "007" or "TRUE". A
+    number such as "1,234" is the one of its two meanings that the model knows. The cells of all other columns stay as they are
+    written, unless they are plain numbers. In the column ``target`` the word "none" is a class beside other words, and "-" beside "+".
     """
     try:
         import pandas as pd
@@ -52,11 +60,16 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
         )
     try:
         if suffix in TEXT_SUFFIXES:
-            table = _read_text(path, categories or {})
+            table = _read_text(path, used, target)
         elif suffix in (".xlsx", ".xls"):
-            table = _read_sheet(path)
+            table = _read_sheet(path, used)
         else:
             table = _with_named_index(pd.read_parquet(path))
+            floats = [] if used is None else table.select_dtypes("float64").columns
+            if kept := [name for name in floats if str(name).strip() not in (used or {})]:
+                exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable"))
+                for name in kept:  # whole numbers beside gaps, such as 2⁵³ + 1
+                    table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
     except ImportError as error:
         if suffix == ".xls":
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
@@ -71,8 +84,8 @@ def read(path: Path, categories: Mapping[str, Collection[str]] | None = None) ->
     return table
 
 
-def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.DataFrame":
-    """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the categories."""
+def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | None) -> "pd.DataFrame":
+    """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the other arguments."""
     import pandas as pd
 
     content = path.read_bytes()
@@ -81,7 +94,7 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
     if content[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
         content = content.decode("utf-16").encode()  # Excel's "Unicode text"
     try:
-        content[:1_000_000].decode("utf-8-sig")
+        content.decode("utf-8-sig")
         encoding = "utf-8-sig"
     except UnicodeDecodeError as error:
         if b"\x00" in content[:1000]:
@@ -111,6 +124,12 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
         options["skiprows"] = 0
         table = _parsed(content, options)
     may_be_european = separator != ","
+    if may_be_european:
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        may_be_european = not any(_has_thousands(texts[name], ",") for name in texts)
+        with_dots = [name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.")]
+        if may_be_european and with_dots and not any(_has_decimal_point(texts[name]) for name in texts):
+            table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
     if may_be_european and any(_has_decimal_comma(table[name]) for name in table):
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         may_be_european = not any(_has_decimal_point(texts[name]) for name in texts)
@@ -122,13 +141,27 @@ def _read_text(path: Path, categories: Mapping[str, Collection[str]]) -> "pd.Dat
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
             table[name] = numbers
-    retyped = [name for name in table if str(name).strip() in categories and table[name].dtype.kind in "biuf"]
-    if retyped:
-        texts = _parsed(content, {**options, "dtype": str}).set_axis(index)
-        for name in retyped:
-            cells = texts[name].str.strip().astype(object)
-            known = cells.isin([*categories[str(name).strip()]])
-            table[name] = cells.where(known, table[name].astype(object))
+    if used is not None:
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
+        for name in table:
+            known_column = used.get(str(name).strip())
+            if known_column is None:
+                table[name] = _as_written(table[name], texts[name])
+            elif known_column.kind == "number":
+                numbers = _of_known_size(texts[name], known_column.quantiles, signs="," if separator == "," else ",.")
+                if numbers is not None:
+                    table[name] = numbers
+            elif table[name].dtype.kind in "biuf":
+                cells = texts[name].str.strip().astype(object)
+                known = cells.isin(known_column.categories)
+                table[name] = cells.where(known, table[name].astype(object)) if known.any() else table[name]
+    for name in [name for name in table if str(name).strip() == target]:
+        labels = _labels_like_gaps(table[name])
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
+        if (found := texts.isin(labels)).any():
+            table[name] = table[name].astype(object).where(~found, texts.astype(object))
+            shown = first_three(sorted(set(texts[found])))
+            notes.append(f"{name}: {shown} is read as a class; leave these cells empty if they are gaps.")
     table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
@@ -152,6 +185,27 @@ def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
                 "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
                 "decimal commas in quotes"
             ) from error
+
+
+def _labels_like_gaps(column: "pd.Series") -> list[str]:
+    """Return the words for gaps that are labels in a column with these others: "none" beside words, and "-" beside "+"."""
+    known = {str(value).strip() for value in column.dropna()}
+    words = not any(_is_number(text) for text in known) and bool(known)
+    return [*(("none", "None") if words and len(known) <= MOST_LABELS else ()), *(("-", "–") if known == {"+"} else ())]
+
+
+def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
+    """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
+    import pandas as pd
+
+    if not pd.api.types.is_numeric_dtype(column) or column.isna().all():
+        return texts
+    known = texts.str.strip()[column.notna()]
+    if known.str.fullmatch(CHANGED_BY_READING).any():
+        return texts
+    if pd.api.types.is_integer_dtype(column) or not known.str.fullmatch(r"-?\d+").all():
+        return column
+    return texts if column.abs().max() >= 2**53 else column.astype("Int64")
 
 
 def _western_encoding(content: bytes) -> str:
@@ -238,6 +292,35 @@ def _has_decimal_point(column: "pd.Series") -> bool:
     return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text.strip()) for text in points)
 
 
+def _has_thousands(column: "pd.Series", sign: str) -> bool:
+    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5"."""
+    texts = _bare(column)
+    grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
+    small = texts.str.fullmatch(r"[+-]?\d{1,3}")
+    return bool((grouped | small).all() and min(texts[grouped].nunique(), texts[small].nunique()) >= 2)
+
+
+def _of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":
+    """Return the numbers of a column whose texts such as "1,234" have two meanings, if a model knows one of the two better.
+
+    It knows the meaning of which more numbers lie between its extreme quantiles, or between the next ones if these are equal.
+    """
+    import pandas as pd
+
+    texts = _bare(column[~column.str.strip().isin(MISSING)])
+    for sign in signs:
+        grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}[{sign}]\d{{3}}")
+        if not grouped.any() or not (grouped | texts.str.fullmatch(r"[+-]?\d{1,3}")).all():
+            continue
+        meanings = [pd.to_numeric(texts.str.replace(sign, mark, regex=False)).astype(float) for mark in ("", ".")]
+        shares = [
+            [meaning[grouped].between(quantiles[k], quantiles[-1 - k]).mean() for k in (0, 1)] for meaning in meanings
+        ]
+        if shares[0] != shares[1]:
+            return meanings[shares.index(max(shares))].reindex(column.index)
+    return None
+
+
 def _is_european(column: "pd.Series", surely: bool) -> bool:
     """Return True if nearly all texts of a column are numbers such as "1.234,56 €".
 
@@ -283,18 +366,30 @@ def _bare(column: "pd.Series") -> "pd.Series":
     return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
 
 
-def _read_sheet(path: Path) -> "pd.DataFrame":
-    """Read the first sheet of a workbook, and say so if there are several."""
+def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFrame":
+    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the columns in use."""
     import pandas as pd
 
     with pd.ExcelFile(path) as book:
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
+        cells = table if used is None else pd.read_excel(book, sheet_name=first, header=title_lines, dtype=object)
+    for name in [name for name in table if used is not None and str(name).strip() not in used]:
+        if table[name].dtype.kind in "iuf":
+            table[name] = _as_in_cells(table[name], cells[name])
     table.index += title_lines  # a row is two lines below its index
     notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
     table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
     return table
+
+
+def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
+    """Return a column of numbers as the cells of a sheet hold it: texts such as "007", and whole numbers also beside gaps."""
+    known = cells[column.notna()]
+    if known.map(lambda cell: isinstance(cell, str)).any():
+        return cells.where(column.notna(), None).map(str, na_action="ignore")
+    return cells.astype("Int64") if len(known) and known.map(lambda cell: isinstance(cell, int)).all() else column
 
 
 def _title_lines(top: "pd.DataFrame") -> int:

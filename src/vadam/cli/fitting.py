@@ -48,9 +48,13 @@ def fit(
     """Tune and evaluate on part of the rows, then train on all rows with the settings found."""
     started = time.monotonic()
     target, ignored = target.strip(), tuple(name.strip() for name in ignored)  # as the names of columns are read
-    prepared = prepare(dataframe.read(path), target, task, ignored, holdout, path)
+    prepared = prepare(dataframe.read(path, target=target), target, task, ignored, holdout, path)
     X, y = prepared.X, prepared.y
     train, test = _split(len(X), holdout, options["random_state"])
+    if prepared.task == "regression":
+        train, test = _with_a_logarithm(y.to_numpy(dtype=float), train, test)
+    else:
+        train, test = _with_two_classes(y.to_numpy(), train, test)
     estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
     try:
         judged = estimator.fit(X.iloc[train], y.iloc[train])
@@ -87,6 +91,22 @@ def _estimator(task: str, options: dict[str, Any], progress: Progress | None) ->
     kind = VadamRegressor if task == "regression" else VadamClassifier
     tuned = options["budget"] > 0
     return kind(**(options | {"tune": tuned, "budget": max(1, options["budget"]), "verbose": progress or False}))
+
+
+def _with_a_logarithm(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parts of a split, with the least target in training if it has no logarithm that the model might choose."""
+    least = int(np.argmin(y))
+    if y[least] > 0 or y[train].min() <= 0:
+        return train, test
+    return np.append(train[1:], least), np.append(test[test != least], train[0])
+
+
+def _with_two_classes(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the parts of a split, with a row of another class in training if all of them are held out."""
+    other = test[y[test] != y[train[0]]]
+    if (y[train] != y[train[0]]).any() or not len(other):
+        return train, test
+    return np.append(train[1:], other[0]), np.append(test[test != other[0]], train[0])
 
 
 def _split(rows: int, holdout: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -33,18 +33,19 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
-    categories = {column.name: column.categories for column in model.encoder_.columns if column.kind == "category"}
-    table = dataframe.read(path, categories)
+    used = {column.name: column for column in model.encoder_.columns}
+    table = dataframe.read(path, used)
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
-    used = {column.name for column in model.encoder_.columns}
     try:
         predicted = _predictions(model, X, level)
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be predicted: {error}") from error
     import pandas as pd
 
+    if replaced := [name for name in table.columns if name not in used and name in predicted]:
+        notes.append(f"Columns of the table that predictions of the same name replace: {', '.join(replaced)}.")
     kept = table[[name for name in table.columns if name not in used and name not in predicted]]
     return Predictions(pd.concat([kept, predicted], axis=1), notes)
 
@@ -159,12 +160,14 @@ def _number_columns(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFram
 
 
 def _rounded(values: np.ndarray, decimals: int) -> np.ndarray:
-    """Return rounded numbers; whole ones as integers, so that files show no ".0"."""
+    """Return rounded numbers; whole ones as integers, so that files show no ".0". A float with fewer digits stays as it is."""
+    if np.abs(values).max(initial=0.0) * 10.0**decimals >= 2**53:
+        return values if decimals else np.round(values)
     rounded = np.round(values, decimals)
-    return rounded.astype(np.int64) if decimals == 0 and np.abs(rounded).max(initial=0.0) < 2**53 else rounded
+    return rounded if decimals else rounded.astype(np.int64)
 
 
 def _decimals(std: np.ndarray) -> int:
     """Return the decimals that matter: three digits of the smallest usual deviation."""
     usual = float(np.quantile(std[std > 0], 0.05)) if bool((std > 0).any()) else 1.0
-    return int(np.clip(2 - np.floor(np.log10(usual)), 0, 12))
+    return int(np.clip(2 - np.floor(np.log10(usual)), 0, 300))

@@ -122,7 +122,7 @@ class VadamEstimator(BaseEstimator):
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
         std = values.std(0)
         spread = np.where(high > low, (high - low) / 1.349, np.where(std > 0, std, 1.0))
-        self.centre_, self.spread_ = middle, np.maximum(spread, 1e-12 * (1 + np.abs(middle)))
+        self.centre_, self.spread_ = middle, np.maximum(spread, 1e-12 * np.abs(middle))
         return self._squeezed(values)
 
     def _squeezed(self, values: np.ndarray) -> np.ndarray:

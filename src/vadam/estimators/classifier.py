@@ -76,7 +76,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
                 [_logits(stack, problem.x[out], int(self.predict_samples)) for stack, (_, out) in parts], 1
             )
             labels = torch.from_numpy(np.concatenate([numbers[out] for _, (_, out) in parts]))
-            self.logit_temperature_ = TemperatureScaling.fit(self._classes(samples), labels).temperature
+            weights = None if weight is None else torch.cat([problem.weights(out) for _, (_, out) in parts])
+            self.logit_temperature_ = TemperatureScaling.fit(self._classes(samples), labels, weights).temperature
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -50,9 +50,16 @@ class FittedNoise:
     log_likelihood: float
 
 
-def fit_noise(held_out: Sequence[tuple[Tensor, Tensor]], *, gaussian: bool = False) -> FittedNoise:
-    """Fit to pairs of outputs [S, n, 2 T], means and log scales, and targets [n, T]; ``gaussian`` allows no heavy tails."""
-    errors = [_errors(samples, y) for samples, y in _thinned(held_out)]
+def fit_noise(
+    held_out: Sequence[tuple[Tensor, Tensor]], *, weights: Sequence[Tensor] | None = None, gaussian: bool = False
+) -> FittedNoise:
+    """Fit to pairs of outputs [S, n, 2 T], means and log scales, and targets [n, T]; ``gaussian`` allows no heavy tails.
+
+    The rows of each pair count as often as its ``weights`` [n] say.
+    """
+    shares = [torch.ones(len(y)) for _, y in held_out] if weights is None else weights
+    triples = [(*pair, share.float()) for pair, share in zip(held_out, shares, strict=True)]
+    errors = [(*_errors(samples, y), weight) for samples, y, weight in _thinned(triples)]
     best = FittedNoise(PredictiveNoise(), -math.inf)
     for dof in (math.inf,) if gaussian else DEGREES_OF_FREEDOM:
         log_scale, value = _maximum(partial(_log_likelihood, errors, dof))
@@ -67,10 +74,10 @@ def _errors(samples: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
     return (((y - mean) * torch.exp(-log_scale)) ** 2).float(), log_scale.float()
 
 
-def _log_likelihood(errors: Sequence[tuple[Tensor, Tensor]], dof: float, log_scale: float) -> float:
+def _log_likelihood(errors: Sequence[tuple[Tensor, Tensor, Tensor]], dof: float, log_scale: float) -> float:
     """Return the mean log-likelihood with the noise scaled; it is that of ``PredictiveNoise.prediction``."""
-    total, rows = 0.0, 0
-    for squares, own in errors:
+    total, rows = 0.0, 0.0
+    for squares, own, weight in errors:
         z_squared = squares * math.exp(-2 * log_scale)
         if math.isinf(dof):
             log_p = -0.5 * (math.log(2 * math.pi) + z_squared)
@@ -78,7 +85,7 @@ def _log_likelihood(errors: Sequence[tuple[Tensor, Tensor]], dof: float, log_sca
             constant = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
             log_p = constant - (dof + 1) / 2 * torch.log1p(z_squared / dof)
         each = (log_p - own - log_scale).sum(-1).logsumexp(0) - math.log(len(squares))
-        total, rows = total + each.sum().item(), rows + len(each)
+        total, rows = total + (each * weight).sum().item(), rows + weight.sum().item()
     return total / rows if math.isfinite(total) else -math.inf
 
 
@@ -93,10 +100,10 @@ def _maximum(value: Callable[[float], float]) -> tuple[float, float]:
     return best, tried[best]
 
 
-def _thinned(held_out: Sequence[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
+def _thinned(held_out: Sequence[tuple[Tensor, Tensor, Tensor]]) -> list[tuple[Tensor, Tensor, Tensor]]:
     """Return a subset of the rows and samples that is large enough to fit two numbers."""
-    every = max(1, sum(len(y) for _, y in held_out) // ROWS_AT_MOST)
+    every = max(1, sum(len(y) for _, y, _ in held_out) // ROWS_AT_MOST)
     thinned = []
-    for samples, y in held_out:
-        thinned.append((samples[:: max(1, len(samples) // SAMPLES_AT_MOST), ::every], y[::every]))
+    for samples, y, weight in held_out:
+        thinned.append((samples[:: max(1, len(samples) // SAMPLES_AT_MOST), ::every], y[::every], weight[::every]))
     return thinned

@@ -114,6 +114,9 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)
         y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        given, targets = (y.shape[1] if y.ndim > 1 else 1), self.held_out_pits_.shape[1]
+        if given != targets:
+            raise ValueError(f"y has {given} targets a row, but those of the first call had {targets}: give as many")
         if self.transform_ is not None and self.transform_.kind == "log" and y.min() <= 0:
             raise ValueError(
                 f"the first call took the logarithm of its targets, but y holds {y.min():g}: fit all rows anew"
@@ -133,6 +136,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             for stack, (_, out) in parts
         ]
         every = np.concatenate(pits) if pits else np.zeros((0, problem.targets))
+        if parts and problem.weight is not None:
+            every = _resampled(every, np.concatenate([problem.weights(out) for _, (_, out) in parts]))
         self.held_out_pits_ = np.sort(every[:: max(1, len(every) // PITS_AT_MOST)], axis=0)
 
     def _kinds(self, y: np.ndarray) -> list[tuple[str, str]]:
@@ -226,7 +231,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         """Return lower and upper end of central intervals, [n, 2]: they held the share ``level`` of the rows left out in tuning.
 
         The ends are quantiles of the predictive distribution, at levels that are order statistics of held-out rows, as in
-        conformal prediction. An untuned model has its own quantiles.
+        conformal prediction. An untuned model has its own quantiles, and so has a level that needs more held-out rows; these are at
+        least as wide as the widest of the rows.
         """
         check_level(level)
         return np.concatenate([self._interval(self.predict_distribution(part), level) for _, part in self._blocks(X)])
@@ -237,10 +243,12 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         pits = tensor(self.held_out_pits_)
         n, ends = len(pits), []
         for target in range(pits.shape[1]):
-            if upper_rank(n, 1 - tail) <= n:
-                rank = upper_rank(n, 1 - tail)
+            rank = min(n, upper_rank(n, 1 - tail))
+            if n:
                 low = kth_smallest(pits[:, target], n + 1 - rank).clamp(1e-6, 0.5)
                 high = kth_smallest(pits[:, target], rank).clamp(0.5, 1 - 1e-6)
+            if upper_rank(n, 1 - tail) > n:
+                low, high = torch.tensor(tail).clamp(max=low), torch.tensor(1 - tail).clamp(min=high)
             part = _of_target(prediction, target, pits.shape[1])
             ends.append(torch.stack([part.quantile(float(low)), part.quantile(float(high))], dim=-1)[:, 0])
         return ends[0].numpy() if len(ends) == 1 else torch.stack(ends, dim=1).numpy()
@@ -274,6 +282,15 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _resampled(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """Return sorted columns of equal weights in the place of values [n, T] with weights [n], as many as the weights are worth."""
+    rows = max(1, round(weight.sum() ** 2 / (weight**2).sum()))
+    order = np.argsort(values, axis=0)
+    shares = np.cumsum(weight[order], axis=0) / weight.sum()
+    places = [np.searchsorted(column, (np.arange(rows) + 0.5) / rows) for column in shares.T]
+    return np.take_along_axis(values, np.take_along_axis(order, np.stack(places, axis=1), axis=0), axis=0)
 
 
 def _moments(prediction: Regression, with_std: bool) -> tuple[torch.Tensor, ...]:

@@ -90,6 +90,10 @@ class Problem:
             return self.classes or int(self.y.max()) + 1
         return outputs_for(likelihood, self.targets)
 
+    def weights(self, rows: np.ndarray) -> Tensor:
+        """Return how often some rows count, in the mean over all of them once."""
+        return torch.from_numpy(np.ones(len(rows)) if self.weight is None else self.weight[rows] / self.weight.mean())
+
     def epochs(self, steps: int, rows: int) -> int:
         """Return the number of passes over the rows that makes about the wanted number of steps."""
         return max(1, round(steps / -(-rows // self.batch_size)))
@@ -239,11 +243,15 @@ def wild(stack: Stack, members: Sequence[Member]) -> Tensor:
 def score(problem: Problem, setting: Setting, parts: Sequence[tuple[Stack, Fold]]) -> float:
     """Return the mean log-likelihood of left-out rows, of targets after the noise has been fitted."""
     if setting.likelihood in ("bernoulli", "categorical"):
+        weights = [problem.weights(out) for _, (_, out) in parts]
         values = [
-            log_likelihood(stack.log_prob(problem.x[out], problem.y[out], EVALUATION_SAMPLES).flatten(0, 1)).item()
-            for stack, (_, out) in parts
+            log_likelihood(
+                stack.log_prob(problem.x[out], problem.y[out], EVALUATION_SAMPLES).flatten(0, 1), weight
+            ).item()
+            for (stack, (_, out)), weight in zip(parts, weights, strict=True)
         ]
-        return float(np.mean(values)) if np.isfinite(values).all() else -math.inf
+        shares = [weight.mean().item() for weight in weights]
+        return float(np.average(values, weights=shares)) if np.isfinite(values).all() else -math.inf
     fitted, slope = held_out_noise(problem, setting, parts, EVALUATION_SAMPLES)
     return fitted.log_likelihood + slope - (TRANSFORM_PENALTY if setting.transform != "none" else 0.0)
 
@@ -259,9 +267,10 @@ def held_out_noise(
         outputs = noisy_outputs(stack, problem.x[out], samples)
         held_out.append((outputs, torch.from_numpy(y[out].reshape(len(out), -1))))
         if transform is not None:
-            slopes.append(float(transform.log_slope(torch.from_numpy(problem.y[out])).mean()))
-    fitted = fit_noise(held_out, gaussian=setting.transform == "log")
-    return fitted, float(np.mean(slopes)) if slopes else 0.0
+            slopes.append(transform.log_slope(torch.from_numpy(problem.y[out])))
+    weights = [problem.weights(out) for _, (_, out) in parts]
+    fitted = fit_noise(held_out, weights=weights, gaussian=setting.transform == "log")
+    return fitted, float(np.average(torch.cat(slopes), weights=torch.cat(weights))) if slopes else 0.0
 
 
 def noisy_outputs(stack: Stack, x: np.ndarray, samples: int) -> Tensor:

@@ -3,7 +3,8 @@
     log        z = log y, for positive targets that spread over several sizes
     quantile   z = Φ⁻¹(rank of y), linear between the quantiles of the training targets, for all other odd shapes
 
-The density, the distribution function and the quantiles follow exactly; moments are means over quantiles of every component.
+The density, the distribution function and the quantiles follow exactly; moments are integrals over the noise of every
+component, by Gauss-Hermite quadrature.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy import special
 from torch import Tensor
 
 from vadam.likelihoods import as_numbers, like_output
@@ -155,22 +157,22 @@ class TransformedRegression(Regression):
         return moments
 
     def _computed_moments(self) -> tuple[Tensor, Tensor]:
-        from vadam.likelihoods import InputNoiseGaussian
+        from vadam.likelihoods import InputNoiseStudentT
 
         mean, log_scale = self.samples.chunk(2, dim=-1)
-        probability = (torch.arange(NODES, dtype=mean.dtype) + 0.5) / NODES
-        if isinstance(self.likelihood, InputNoiseGaussian):
-            nodes = torch.special.ndtri(probability)
-        else:
-            zeros = torch.zeros(1, NODES, 2, dtype=mean.dtype)
-            standard = Regression(zeros, self.likelihood)
-            nodes = torch.stack([standard.quantile(p)[0, 0] for p in probability])
+        normal, shares = np.polynomial.hermite_e.hermegauss(NODES)
+        weights = torch.from_numpy(shares / shares.sum()).to(mean.dtype)
+        noise = normal
+        if isinstance(self.likelihood, InputNoiseStudentT):
+            noise = -np.sign(normal) * special.stdtrit(self.likelihood.dof, special.ndtr(-np.abs(normal)))
+        nodes = torch.from_numpy(noise).to(mean.dtype)
         parts = []
         rows = max(1, FLOATS_AT_ONCE // (len(mean) * NODES))
         for first in range(0, mean.shape[1], rows):
             m, scale = mean[:, first : first + rows, :, None], log_scale[:, first : first + rows, :, None].exp()
             y = self.transform.inverse(m + scale * nodes)
-            parts.append((y.mean(-1), y.var(-1, correction=0)))
+            centre = (y * weights).sum(-1)
+            parts.append((centre, ((y - centre.unsqueeze(-1)) ** 2 * weights).sum(-1)))
         means, variances = zip(*parts, strict=True)
         return torch.cat(means, dim=1), torch.cat(variances, dim=1)
 

@@ -9,10 +9,14 @@ from torch import Tensor
 from vadam.likelihoods import as_numbers
 
 
-def log_likelihood(log_prob_samples: Tensor) -> Tensor:
-    """Return the pointwise log-likelihood 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ), given log p(yᵢ | θₛ) [S, n]."""
+def log_likelihood(log_prob_samples: Tensor, weight: Tensor | None = None) -> Tensor:
+    """Return the pointwise log-likelihood 1/n Σᵢ log 1/S Σₛ p(yᵢ | θₛ), given log p(yᵢ | θₛ) [S, n].
+
+    With ``weight`` [n] it is a weighted mean over the targets.
+    """
     log_prob_samples = as_numbers(log_prob_samples)
-    return (log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))).mean()
+    each = log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))
+    return each.mean() if weight is None else (each * weight).sum() / weight.sum()
 
 
 def joint_log_likelihood(log_prob_samples: Tensor) -> Tensor:
