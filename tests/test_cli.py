@@ -1,6 +1,7 @@
 """The command: what it prints, where it writes, how it fails."""
 
 import json
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable
@@ -48,6 +49,14 @@ def test_help_names_every_command() -> None:
 
 def test_version() -> None:
     assert call("--version").output == f"vadam {vadam.__version__}\n"
+
+
+def test_the_package_runs_as_the_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["vadam", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("vadam", run_name="__main__")
+    assert not ended.value.code
+    assert capsys.readouterr().out == f"vadam {vadam.__version__}\n"
 
 
 def with_plugins(monkeypatch: pytest.MonkeyPatch, *points: EntryPoint) -> typer.Typer:

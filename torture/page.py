@@ -324,6 +324,9 @@ FOUND = (
         "a hostile reader",
         "KL to a posterior that has pruned a weight was finite, the density of a weight that is exactly zero",
         "test_wrong_use_is_explained",
+    ),
+    (
+        "a hostile reader",
         "`vadam fit` took a long UTF-8 file for Windows' text where a letter lay across the first million bytes",
         "test_a_long_file_keeps_its_letters",
     ),
