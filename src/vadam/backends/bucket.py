@@ -43,16 +43,16 @@ def are_same(some: Collection[Any], others: Collection[Any]) -> bool:
 
 Vectors = dict[str, Any]
 """The weights of a bucket, and what belongs to them, as one vector each."""
-Memory = tuple[list[int], list[int], list[torch.dtype], list[Any] | None]
-"""Addresses, sizes and dtypes of tensors, and their strides; None if all are contiguous."""
+Memory = tuple[list[int], list[int], list[Any] | None]
+"""Addresses of tensors and their sizes in bytes, and their strides; None if all are contiguous."""
 
-_dtype = TensorBase.dtype.__get__  # type: ignore[attr-defined]
+_bytes = TensorBase.nbytes.__get__  # type: ignore[attr-defined]
 
 
 def memory_of(tensors: Sequence[Tensor]) -> Memory:
     """Return addresses, sizes and strides of tensors; methods are mapped, because a Python loop over many small tensors is slow."""
     strides = [*map(TensorBase.stride, tensors)] if False in map(TensorBase.is_contiguous, tensors) else None
-    return [*map(TensorBase.data_ptr, tensors)], [*map(TensorBase.numel, tensors)], [*map(_dtype, tensors)], strides
+    return [*map(TensorBase.data_ptr, tensors)], [*map(_bytes, tensors)], strides
 
 
 class Bucket:

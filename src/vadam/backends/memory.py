@@ -72,7 +72,7 @@ class Rows:
     def pieces(self) -> list[list[int]]:
         """Return, for each allocation that holds several tensors, the offsets at which they begin, and its end."""
         pieces: list[list[int]] = []
-        for size in self.memory[1]:
+        for size in self.tiles.sizes:
             if not pieces or pieces[-1][-1] + size > PIECE:
                 pieces.append([0])
             pieces[-1].append(pieces[-1][-1] + size)
@@ -84,7 +84,7 @@ class Rows:
 
     def elsewhere(self) -> Rows:
         """Return rows of uninitialised memory in the layout that the tensors had when these rows were made."""
-        flat = [torch.empty(size, dtype=torch.float32, device="cpu") for size in self.memory[1]]
+        flat = [torch.empty(size, dtype=torch.float32, device="cpu") for size in self.tiles.sizes]
         return Rows(_laid_out(flat, self.shapes, self.memory[-1]))
 
     def find(self, tensors: Sequence[Tensor]) -> Column | None:
@@ -126,24 +126,28 @@ def _all_have_memory(memory: Memory) -> bool:
 
 
 class Tiles(NamedTuple):
-    """The tiles of some tensors (tensor, offset, length), and where each tensor begins among them."""
+    """The tiles of some tensors (tensor, offset, length), where each tensor begins among them, and the tensors' sizes."""
 
     table: np.ndarray
     address: int
     first: np.ndarray
     is_empty: np.ndarray
+    sizes: list[int]
+    total: int
+    """Number of weights."""
 
 
 @lru_cache(maxsize=64)
-def tiles_of(sizes: tuple[int, ...]) -> Tiles:
-    """Cut tensors of these sizes into tiles."""
+def tiles_of(sizes_in_bytes: tuple[int, ...]) -> Tiles:
+    """Cut float32 tensors of these sizes into tiles."""
+    sizes = [size // 4 for size in sizes_in_bytes]
     counts = np.array([-(-size // TILE) for size in sizes], dtype=np.int64)
     first = np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.int64)
     tensor = np.repeat(np.arange(len(sizes)), counts)
     offset = TILE * (np.arange(len(tensor)) - first[tensor])
     length = np.minimum(TILE, np.array(sizes, dtype=np.int64)[tensor] - offset)
     table = np.ascontiguousarray(np.column_stack([tensor, offset, length]).astype(np.int64))
-    return Tiles(table, address_of(table), first, counts == 0)
+    return Tiles(table, address_of(table), first, counts == 0, sizes, sum(sizes))
 
 
 def address_of(x: np.ndarray) -> int:
@@ -247,7 +251,7 @@ class Call:
         self._run()
 
     def _run(self) -> None:
-        self._kernel.run(self._job.buffer_info()[0], threads.number_for(self._count))
+        self._kernel.run(self._job.buffer_info()[0], threads.number_for(self.rows.tiles.total))
         for target, copy in self._copies:
             if target is not None:
                 target.copy_(copy)

@@ -28,7 +28,7 @@ def stacked_product(matrices: Tensor, vectors: Tensor) -> Tensor:
     products = torch.empty(n, m, dtype=torch.float32, device="cpu")
     step = k if len(vectors) > 1 else 0
     job = array("q", (n * m, m, k, step, matrices.data_ptr(), vectors.data_ptr(), products.data_ptr()))
-    _kernel()(job.buffer_info()[0], threads.number_for(matrices.numel() // TILE))
+    _kernel()(job.buffer_info()[0], threads.number_for(matrices.numel()))
     return products
 
 

@@ -17,7 +17,7 @@ from llvmlite import binding, ir
 
 from vadam.backends.llvm import LONG, POINTER, WORD, Function, Library
 
-TILES_OF_A_THREAD = 8  # fewer, and waking a thread takes longer than it saves
+WEIGHTS_OF_A_THREAD = 1 << 15  # with fewer, waking a thread takes longer than it saves
 
 
 @cache
@@ -34,9 +34,9 @@ def openmp() -> ctypes.CDLL | None:
     return None
 
 
-def number_for(tiles: int) -> int:
-    """Return how many threads are worth waking for so many tiles."""
-    available, useful = torch.get_num_threads(), tiles // TILES_OF_A_THREAD
+def number_for(weights: int) -> int:
+    """Return how many threads are worth waking for so many weights."""
+    available, useful = torch.get_num_threads(), weights // WEIGHTS_OF_A_THREAD
     return available if useful >= available else useful or 1
 
 

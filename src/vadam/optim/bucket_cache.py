@@ -115,7 +115,6 @@ def _overlap(params: list[Tensor], memory: Memory | None) -> bool:
         if not all(x.is_cpu and type(x) in PLAIN for x in tensors):
             return False
         memory = memory_of(tensors)
-    addresses, sizes, dtypes, _ = memory
-    ends = [start + n * dtype.itemsize for start, n, dtype in zip(addresses, sizes, dtypes, strict=True)]
-    places = sorted(pair for pair in zip(addresses, ends, strict=True) if pair[0])
+    addresses, sizes, _ = memory
+    places = sorted((start, start + size) for start, size in zip(addresses, sizes, strict=True) if start)
     return any(end > following for (_, end), (following, _) in pairwise(places))
