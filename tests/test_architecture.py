@@ -48,7 +48,8 @@ def imports(path: Path) -> set[str]:
     return {p for p in map(part, found) if p in LEVEL}
 
 
-FILES = sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name != "__init__.py")
+# ``__main__`` is the command line under another name.
+FILES = sorted(p for p in SOURCE.rglob("*.py") if p.parent != SOURCE or p.name not in ("__init__.py", "__main__.py"))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: str(p.relative_to(SOURCE)))
@@ -67,6 +68,10 @@ def test_the_library_does_not_know_the_paper() -> None:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
             assert not any(name.split(".")[0] == "vadam_paper" for name in names), f"{path} imports {names}"
+
+
+def test_the_module_is_the_command_line() -> None:
+    assert imports(SOURCE / "__main__.py") == {"cli"}
 
 
 def test_rules_know_only_torch() -> None:

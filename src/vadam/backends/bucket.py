@@ -23,6 +23,13 @@ from vadam.rules.binding import RuleArgs, scalar_fields, scope
 Grads = dict[Tensor, Tensor]
 """One tensor for each of several parameters, such as their gradients, curvatures or factors."""
 
+
+class Gradients(Grads):
+    """The gradients of a step."""
+
+    rows: Any = None  # cached by the native backend: where the gradients lay when they were checked
+
+
 HALF = (torch.float16, torch.bfloat16)
 # Weights of a vector. On a CPU a bucket should stay in the cache; on other devices every bucket costs some forty launches.
 LIMIT = {"cpu": 1 << 18, "accelerator": 1 << 24}

@@ -23,8 +23,9 @@ class Measures:
         dtype = torch.float64 if any(x.dtype is torch.float64 for x in tensors) else torch.float32
         return torch.stack([whole(norm) for norm in torch._foreach_norm(list(tensors), 2, dtype)])
 
-    def first_above(self, bound: float, tensors: Sequence[Tensor]) -> int | None:
-        """Return the position of the first of some tensors on the CPU whose norm is not below a bound; None if all are."""
+    def first_above(self, bound: float, kinds: Sequence[Grads]) -> int | None:
+        """Return the position of the first tensor, all on the CPU, whose norm is not below a bound; None if all are."""
+        tensors = [x for of_kind in kinds for x in of_kind.values()]
         if not tensors:
             return None
         fine = self.norms(tensors) < bound

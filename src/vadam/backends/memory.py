@@ -16,7 +16,7 @@ from torch._C import TensorBase
 from torch.autograd.graph import increment_version
 
 from vadam.backends import threads
-from vadam.backends.bucket import Memory, memory_of, wrong_size
+from vadam.backends.bucket import Memory, are_same, memory_of, wrong_size
 from vadam.backends.kernels import SEED, TILE, Kernel
 from vadam.backends.shards import PLAIN, local
 
@@ -93,6 +93,14 @@ class Rows:
             return None
         memory = memory_of(tensors)
         return Column(memory[0]) if memory[1:] == self.memory[1:] and _all_have_memory(memory) else None
+
+    def part(self, start: int, tensors: Sequence[Tensor], like: Rows) -> Column | None:
+        """Return the addresses of consecutive tensors of these rows; None if they are others, or have another layout than ``like``."""
+        addresses, sizes, strides = self.memory
+        part = slice(start, start + len(tensors))
+        if (sizes[part], strides) != like.memory[1:] or not are_same(self.tensors[part], tensors):
+            return None
+        return self.column if len(tensors) == len(self.tensors) else Column(addresses[part])
 
     def find_named(self, names: tuple[str, ...], tensors: Sequence[Tensor]) -> list[Column] | None:
         """Return the addresses of arrays that stay from call to call, one after the other; known while no tensor moves."""

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from vadam.backends import kernels
-from vadam.backends.bucket import Bucket, Grads
+from vadam.backends.bucket import Bucket, Gradients, Grads
 from vadam.backends.memory import Buffers, Call, Column, Rows
 from vadam.backends.noise import NoiseSource
 from vadam.backends.plain import Plain
@@ -72,7 +72,7 @@ class Native:
         call.add_rows()
         if means is not None:
             call.add_column(means.column)
-        call.add(bucket.select(grads))
+        _add_gradients(call, bucket, grads)
         if has_curvature:
             call.add(bucket.select(curvatures))
         call.add_states(bucket.states, vector_fields(rule), written=True)
@@ -96,12 +96,14 @@ class Native:
         totals[rows.tiles.is_empty] = 0
         return torch.from_numpy(np.sqrt(totals))
 
-    def first_above(self, bound: float, tensors: Sequence[Tensor]) -> int | None:
+    def first_above(self, bound: float, kinds: Sequence[Grads]) -> int | None:
         """Return the position of the first tensor whose norm is not below a bound; None if all are."""
-        rows = _dense_rows(tensors)
-        if rows is not None and sum(self._squares(rows)) < bound**2:  # of all tensors together
-            return None
-        return self._plain.first_above(bound, tensors)
+        rows = _dense_rows([x for of_kind in kinds for x in of_kind.values()])
+        if rows is None or not sum(self._squares(rows)) < bound**2:  # of all tensors together
+            return self._plain.first_above(bound, kinds)
+        if isinstance(kinds[0], Gradients):
+            kinds[0].rows = rows
+        return None
 
     def _squares(self, rows: Rows) -> array[float]:
         """Return the sum of squares of each tile, and a zero at the end, so that no tensor is empty."""
@@ -314,6 +316,16 @@ def fill_with_draws(draws: list[Tensor], mean: list[Tensor], precision: list[Ten
     for tensors in (mean, precision):
         call.add([x for x in tensors for _ in range(n)])
     call.run(kernels.gaussian(), seed=seed)
+
+
+def _add_gradients(call: Call, bucket: Bucket, grads: Grads) -> None:
+    """Add the gradients of a bucket, at the addresses that were found when they were checked."""
+    tensors, checked = bucket.select(grads), grads.rows if isinstance(grads, Gradients) else None
+    column = None if checked is None else checked.part(bucket.start, tensors, like=bucket.rows)
+    if column is None:
+        call.add(tensors)
+    else:
+        call.add_column(column)
 
 
 def _rows(bucket: Bucket) -> Rows | None:

@@ -15,7 +15,6 @@ from llvmlite import ir
 from torch import Tensor
 
 from vadam.backends import threads
-from vadam.backends.kernels import TILE
 from vadam.backends.llvm import LONG, POINTER, REAL, Function, Library, Value
 
 SUM = ("reassoc", "contract", "nsz")  # in any order, so that many terms are added at once

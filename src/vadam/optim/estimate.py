@@ -15,7 +15,7 @@ from torch import Tensor
 from torch._C import TensorBase
 
 from vadam.backends import Backend
-from vadam.backends.bucket import Grads, are_same
+from vadam.backends.bucket import Gradients, Grads, are_same
 from vadam.optim.averages import BothMeans, copies, running_means
 from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.rescaling import Norms, rescaled, scaling_factors
@@ -153,7 +153,7 @@ class Estimate:
 
 def gradients(params: list[Tensor]) -> Grads:
     """Return the gradients of the parameters that have one."""
-    grads = {p: g for p in params if (g := p.grad) is not None}
+    grads = Gradients({p: g for p in params if (g := p.grad) is not None})
     if True in map(_is_sparse, grads.values()):
         raise RuntimeError("sparse gradients are not supported: build the embedding with sparse=False")
     return grads

@@ -117,8 +117,7 @@ class CheckedOptimizer(RuleOptimizer):
         """Check gradients and curvatures: at once on the CPU, by a flag on other devices."""
         self._settle()
         bound = bound_of(self.param_groups)
-        tensors = [x for of_kind in kinds.values() for x in of_kind.values()]
-        on_cpu = False not in map(is_cpu, tensors)
+        on_cpu = all(False not in map(is_cpu, of_kind.values()) for of_kind in kinds.values())
         found = [] if on_cpu and not with_norms else self._norms(*kinds.values())
         norms = found[0] if found else None
         if not on_cpu:
@@ -126,7 +125,7 @@ class CheckedOptimizer(RuleOptimizer):
                 dict(zip(kinds, found, strict=True)), bound, overflow, self._buckets([*kinds["gradient"]])
             )
             return Verdict(False, self._pending.accept, norms)
-        bad = self._backend.first_above(bound, tensors)
+        bad = self._backend.first_above(bound, [*kinds.values()])
         if bad is not None:
             self._refuse(*[(kind, p) for kind, of_kind in kinds.items() for p in of_kind][bad])
         return Verdict(bad is not None, None, norms)
