@@ -381,6 +381,28 @@ def test_thousands_beside_smaller_numbers_are_thousands(
 
 
 @pytest.mark.parametrize(
+    ("separator", "cells", "others", "numbers"),
+    [
+        (",", ["1.234", "999", "12.345", "880"], ['"1.234,50"', '"2,25"', '"0,50"', '"3"'], [1234, 999, 12345, 880]),
+        (",", ["1.234", "9.870", "12.345", "8.100"], ['"2,5"', '"2,25"', '"0,50"', '"3,0"'], [1234, 9870, 12345, 8100]),
+        (";", ["1.234", "9.870", "12.345", "8.100"], ["1.234,50", "2,25", "0,50", "3"], [1234, 9870, 12345, 8100]),
+        ("\t", ["1,234", "9,870", "12,345", "8,100"], ["$1,234.50", "$2.25", "$0.50", "$3"], [1234, 9870, 12345, 8100]),
+        ("\t", ["$1,234", "$9,870", "$12,345", "$8,100"], ["1.5", "2.25", "0.5", "3"], [1234, 9870, 12345, 8100]),
+        (",", ["1.234", "999", "12.345", "880"], ["1.5", "2.25", "0.5", "3"], [1.234, 999, 12.345, 880]),
+        (",", ["1.234", "999", "12.345", "880"], ["7", "8", "9", "3"], [1.234, 999, 12.345, 880]),
+        (",", ["1.234", "99.5", "12.345", "880"], ['"2,5"', '"2,25"', '"0,50"', '"3,0"'], [1.234, 99.5, 12.345, 880]),
+    ],
+)
+def test_other_columns_tell_the_sign_of_thousands(
+    separator: str, cells: list[str], others: list[str], numbers: list[float], tmp_path: Path
+) -> None:
+    """One column with "1.234,50" says that 1.234 in another is a thousand, and "$1,234.50" the contrary."""
+    rows = "".join(separator.join(row) + "\n" for row in zip(cells, others, strict=True))
+    (path := tmp_path / "t.csv").write_text(f"y{separator}b\n" + rows)
+    np.testing.assert_array_equal(floats(dataframe.read(path)["y"]), numbers)
+
+
+@pytest.mark.parametrize(
     ("separator", "in_training", "then", "number"),
     [
         (";", lambda v: f"{v:,.2f}".translate(str.maketrans(",.", ".,")), "4.235", 4235),
@@ -389,6 +411,7 @@ def test_thousands_beside_smaller_numbers_are_thousands(
         (";", lambda v: f"{v / 1000:.3f}", "4.235", 4.235),
         (",", lambda v: f'"{v:,.0f}"', '"4,235"', 4235),
         (",", lambda v: f"{v:.3f}", "4.235", 4.235),
+        (",", lambda v: f"{v:.0f}", "4.235", 4235),
     ],
 )
 def test_a_number_of_two_meanings_has_that_of_the_training(

@@ -288,6 +288,7 @@ def test_a_skewed_target_may_be_transformed(tmp_path):
     y = np.exp(2 * X[:, 0] + 0.3 * random.normal(size=300))
     assert Transform.candidates(y) == ["log", "quantile"]
     assert Transform.candidates(random.normal(size=300)) == []
+    assert Transform.candidates(np.append(np.zeros(5000), np.exp(random.normal(size=24)))) == []  # nearly all equal
     model = VadamRegressor(target_transform="log", epochs=60, **QUICK).fit(X, y)
     assert (model.predict_interval(X)[:, 0] > 0).all()
     plain = VadamRegressor(target_transform="none", epochs=60, **QUICK).fit(X, y)

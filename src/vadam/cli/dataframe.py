@@ -5,6 +5,8 @@ import csv
 import io
 import re
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
@@ -25,6 +27,7 @@ DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
+ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
 """Texts of digits, such as those of ids, that a number does not give back."""
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
@@ -37,6 +40,10 @@ MOST_LABELS = 10
 ROWS_OF_A_SAMPLE = 10_000
 """Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+UNREADABLE = (
+    *(ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error),
+    *(zipfile.BadZipFile, zlib.error, EOFError, SyntaxError, TypeError, AttributeError),  # of damaged sheets
+)
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
@@ -75,8 +82,8 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
         package = "openpyxl" if suffix == ".xlsx" else "pyarrow"
         raise ImportError(f'Reading {suffix} needs {package}: pip install "vadam[sklearn]".') from error
-    except (ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error) as error:
-        raise CommandError(f"{path} cannot be read as a table: {error}") from error
+    except UNREADABLE as error:
+        raise CommandError(f"{path} cannot be read as a table: {error or type(error).__name__}") from error
     table.columns = [str(name).strip() for name in table.columns]
     doubled = sorted({name for name in table.columns if list(table.columns).count(name) > 1})
     if doubled:
@@ -123,17 +130,17 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
         content, index = _as_csv(cells, separator, names).encode(encoding), cells.index
         options["skiprows"] = 0
         table = _parsed(content, options)
-    may_be_european = separator != ","
+    texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+    surely = any(_is_european(texts[name], surely=False) for name in texts)
+    of_english = any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
+    may_be_european = not of_english and (surely or separator != ",")
     if may_be_european:
-        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        may_be_european = not any(_has_thousands(texts[name], ",") for name in texts)
-        with_dots = [name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.")]
-        if may_be_european and with_dots and not any(_has_decimal_point(texts[name]) for name in texts):
+        with_dots = [
+            name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.", surely)
+        ]
+        if with_dots:
             table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
-    if may_be_european and any(_has_decimal_comma(table[name]) for name in table):
-        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        may_be_european = not any(_has_decimal_point(texts[name]) for name in texts)
-        if may_be_european:
+        if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
             table = _parsed(content, {**options, "decimal": ","})
     table.index = index
     for name in table:
@@ -148,7 +155,9 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
             if known_column is None:
                 table[name] = _as_written(table[name], texts[name])
             elif known_column.kind == "number":
-                numbers = _of_known_size(texts[name], known_column.quantiles, signs="," if separator == "," else ",.")
+                whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
+                signs = ",." if separator != "," or whole else ","
+                numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
             elif table[name].dtype.kind in "biuf":
@@ -286,18 +295,22 @@ def _has_decimal_comma(column: "pd.Series") -> bool:
 
 
 def _has_decimal_point(column: "pd.Series") -> bool:
-    """Return True if most texts of a column are numbers such as "-0.25", and not all could have dots between thousands."""
-    known = column.dropna()
-    points = [text for text in known if DECIMAL_POINT.match(text)]
-    return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text.strip()) for text in points)
+    """Return True if most texts are numbers such as "-0.25" or "$1,234.5", and not all could have dots between thousands."""
+    known = _bare(column)
+    points = [text for text in known if DECIMAL_POINT.match(text) or ENGLISH_DECIMAL.match(text)]
+    return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text) for text in points)
 
 
-def _has_thousands(column: "pd.Series", sign: str) -> bool:
-    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5"."""
+def _has_thousands(column: "pd.Series", sign: str, surely: bool = False) -> bool:
+    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5".
+
+    Where it is ``surely`` not the decimal sign of the file, no small number is needed to tell.
+    """
     texts = _bare(column)
     grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
     small = texts.str.fullmatch(r"[+-]?\d{1,3}")
-    return bool((grouped | small).all() and min(texts[grouped].nunique(), texts[small].nunique()) >= 2)
+    told = grouped.any() if surely else min(texts[grouped].nunique(), texts[small].nunique()) >= 2
+    return bool((grouped | small).all() and told)
 
 
 def _of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":

@@ -30,6 +30,8 @@ def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
             row = json.loads(line)
             if row["config"] == fingerprint:
                 cell, *_ = (row[field] for field in FIELDS)
+                if not all(isinstance(name, str | None) for name in (row.get("commit"), row.get("landed"))):
+                    raise TypeError("a commit is a text")
                 rows.setdefault(cell, row)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise ExperimentError(
