@@ -4,7 +4,7 @@ import json
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -795,6 +795,26 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
     table = dataframe.read(path, target="y")
     assert set(table["y"].dropna()) == labels
     assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (("007", "012", ""), ["007", "012"]),
+        (("7", "12", ""), [7, 12]),
+        ([f"{k:03d}" for k in range(30)], list(range(30))),
+    ],
+    ids=["codes", "numbers", "many numbers"],
+)
+def test_classes_keep_their_leading_zeros(cells: Sequence[str], labels: list, suffix: str, tmp_path: Path) -> None:
+    """The model predicted 7 where the table says 007."""
+    table = pd.DataFrame({"x": range(60), "y": [cells[k % len(cells)] or None for k in range(60)]})
+    path = tmp_path / f"t{suffix}"
+    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert sorted(prepared.y.unique().tolist()) == labels
+    assert prepared.task == ("regression" if len(labels) > 10 else "classification")
 
 
 def test_a_target_of_zero_among_the_rows_held_out(tmp_path: Path) -> None:

@@ -417,6 +417,11 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "`vadam fit` read the classes 007 and 012 as 7 and 12, and `vadam predict` wrote these",
+        "test_classes_keep_their_leading_zeros",
+    ),
+    (
+        "a hostile reader",
         "a damaged .xlsx file ended `vadam fit` and `vadam predict` in a traceback",
         "test_a_damaged_sheet_is_refused",
     ),

@@ -30,6 +30,8 @@ ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
 ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
 """Texts of digits, such as those of ids, that a number does not give back."""
+LEADING_ZERO = r"0\d+"
+"""Texts of digits such as "007": classes, if they are few."""
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
@@ -130,10 +132,12 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
         content, index = _as_csv(cells, separator, names).encode(encoding), cells.index
         options["skiprows"] = 0
         table = _parsed(content, options)
-    texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-    surely = any(_is_european(texts[name], surely=False) for name in texts)
-    of_english = any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
-    may_be_european = not of_english and (surely or separator != ",")
+    of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
+    surely = any(_is_european(of_text[name], surely=False) for name in of_text)
+    may_be_european = surely or separator != ","
+    if may_be_european:
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        may_be_european = not any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
     if may_be_european:
         with_dots = [
             name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.", surely)
@@ -167,6 +171,9 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     for name in [name for name in table if str(name).strip() == target]:
         labels = _labels_like_gaps(table[name])
         texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
+        gaps = texts.isin(MISSING)
+        if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
+            table[name] = texts.where(~gaps)
         if (found := texts.isin(labels)).any():
             table[name] = table[name].astype(object).where(~found, texts.astype(object))
             shown = first_three(sorted(set(texts[found])))
