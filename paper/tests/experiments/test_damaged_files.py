@@ -58,12 +58,13 @@ def test_a_manifest_with_an_impossible_value_is_named(field: str, value: object,
     assert f"{path} is damaged" in refused("report", "--results", results, "--out", tmp_path)
 
 
-@pytest.mark.parametrize("commit", [7, ["a"]])
-def test_a_row_whose_commit_is_no_text_is_named(commit: object, results: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("field", "value"), [("commit", 7), ("commit", ["a"]), ("seconds", "a")])
+def test_a_row_with_a_value_of_another_type_is_named(field: str, value: object, results: Path, tmp_path: Path) -> None:
     path = results / "theory" / "smoke-text" / "rows.jsonl"
     first, *others = path.read_text().splitlines()
-    path.write_text("\n".join([json.dumps({**json.loads(first), "commit": commit}), *others, ""]))
-    assert f"Line 1 of {path}" in refused("report", "--results", results, "--out", tmp_path)
+    path.write_text("\n".join([json.dumps({**json.loads(first), field: value}), *others[1:], ""]))
+    for command in (("report", "--results", results, "--out", tmp_path), (*RUN, results)):
+        assert f"Line 1 of {path}" in refused(*command)
 
 
 @pytest.mark.parametrize("case", MANIFESTS)
