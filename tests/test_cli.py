@@ -762,6 +762,31 @@ def test_ids_of_a_sheet_stay_as_they_are(tmp_path: Path) -> None:
     assert pd.read_parquet(out)["who"][:2].tolist() == ["007", "008"]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("cells", "written"),
+    [
+        (["NA", "a", None], ["NA", "a", ""]),
+        ([1, "a", 2.5, None, True, "007"], ["1", "a", "2.5", "", "True", "007"]),
+        ([True, None, False], ["True", "", "False"]),
+        ([1, "NA", 3], ["1", "NA", "3"]),
+        ([pd.Timestamp("2020-01-02"), 3, None], ["2020-01-02 00:00:00", "3", ""]),
+        ([0.5, 2, None], ["0.5", "2.0", ""]),
+        ([1e21, 1, 2], ["1e+21", "1.0", "2.0"]),
+        ([None] * 3, [""] * 3),
+    ],
+    ids=["NA", "mixed", "truth", "NA beside numbers", "a date", "numbers", "huge", "empty"],
+)
+def test_all_kinds_of_cells_of_a_sheet_are_kept(cells: list, written: list[str], suffix: str, tmp_path: Path) -> None:
+    """The text "NA" was lost, True written as 1, and parquet of mixed cells ended in a traceback."""
+    cells = cells * 6
+    pd.DataFrame({"k": pd.Series(cells, dtype=object), "x": 1.5}).to_excel(path := tmp_path / "t.xlsx", index=False)
+    table = dataframe.read(path, {})[["k"]]
+    dataframe.writer(out := tmp_path / f"p{suffix}")(table)
+    found = pd.read_csv(out, dtype=str, keep_default_na=False) if suffix == ".csv" else pd.read_parquet(out)
+    assert ["" if pd.isna(cell) else str(cell) for cell in found["k"]] == written * 6
+
+
 def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=60)
     y = np.array(["no"] * 60)

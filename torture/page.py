@@ -422,6 +422,11 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "`vadam predict` lost texts such as NA of a sheet, wrote True beside gaps as 1, and failed to write mixed cells as parquet",
+        "test_all_kinds_of_cells_of_a_sheet_are_kept",
+    ),
+    (
+        "a hostile reader",
         "a damaged .xlsx file ended `vadam fit` and `vadam predict` in a traceback",
         "test_a_damaged_sheet_is_refused",
     ),

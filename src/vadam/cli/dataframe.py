@@ -394,10 +394,11 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
-        cells = table if used is None else pd.read_excel(book, sheet_name=first, header=title_lines, dtype=object)
-    for name in [name for name in table if used is not None and str(name).strip() not in used]:
-        if table[name].dtype.kind in "iuf":
-            table[name] = _as_in_cells(table[name], cells[name])
+        if used is not None:
+            options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
+            cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
+            for name in [name for name in table if str(name).strip() not in used]:
+                table[name] = _as_in_cells(table[name], cells[name])
     table.index += title_lines  # a row is two lines below its index
     notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
     table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
@@ -405,11 +406,19 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
 
 
 def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
-    """Return a column of numbers as the cells of a sheet hold it: texts such as "007", and whole numbers also beside gaps."""
-    known = cells[column.notna()]
-    if known.map(lambda cell: isinstance(cell, str)).any():
-        return cells.where(column.notna(), None).map(str, na_action="ignore")
-    return cells.astype("Int64") if len(known) and known.map(lambda cell: isinstance(cell, int)).all() else column
+    """Return a column as the cells of a sheet hold it: texts such as "007" and "NA", whole numbers and truth values beside gaps.
+
+    Cells of several kinds become texts, which every format of a file takes.
+    """
+    known = cells.dropna()
+    kinds = {type(cell) for cell in known}
+    if kinds == {bool}:
+        return cells.astype("boolean")
+    if kinds == {int} and known.map(abs).max() < 2**63:
+        return cells.astype("Int64")
+    if kinds <= {int, float}:
+        return column.astype(float)
+    return cells.map(str, na_action="ignore") if str in kinds or len(kinds) > 1 else column
 
 
 def _title_lines(top: "pd.DataFrame") -> int:
