@@ -214,7 +214,7 @@ def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
     """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
     import pandas as pd
 
-    if not pd.api.types.is_numeric_dtype(column) or column.isna().all():
+    if column.dtype.kind not in "iuf" or column.isna().all():
         return texts
     known = texts.str.strip()[column.notna()]
     if known.str.fullmatch(CHANGED_BY_READING).any():
