@@ -4,7 +4,7 @@ import json
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -381,6 +381,28 @@ def test_thousands_beside_smaller_numbers_are_thousands(
 
 
 @pytest.mark.parametrize(
+    ("separator", "cells", "others", "numbers"),
+    [
+        (",", ["1.234", "999", "12.345", "880"], ['"1.234,50"', '"2,25"', '"0,50"', '"3"'], [1234, 999, 12345, 880]),
+        (",", ["1.234", "9.870", "12.345", "8.100"], ['"2,5"', '"2,25"', '"0,50"', '"3,0"'], [1234, 9870, 12345, 8100]),
+        (";", ["1.234", "9.870", "12.345", "8.100"], ["1.234,50", "2,25", "0,50", "3"], [1234, 9870, 12345, 8100]),
+        ("\t", ["1,234", "9,870", "12,345", "8,100"], ["$1,234.50", "$2.25", "$0.50", "$3"], [1234, 9870, 12345, 8100]),
+        ("\t", ["$1,234", "$9,870", "$12,345", "$8,100"], ["1.5", "2.25", "0.5", "3"], [1234, 9870, 12345, 8100]),
+        (",", ["1.234", "999", "12.345", "880"], ["1.5", "2.25", "0.5", "3"], [1.234, 999, 12.345, 880]),
+        (",", ["1.234", "999", "12.345", "880"], ["7", "8", "9", "3"], [1.234, 999, 12.345, 880]),
+        (",", ["1.234", "99.5", "12.345", "880"], ['"2,5"', '"2,25"', '"0,50"', '"3,0"'], [1.234, 99.5, 12.345, 880]),
+    ],
+)
+def test_other_columns_tell_the_sign_of_thousands(
+    separator: str, cells: list[str], others: list[str], numbers: list[float], tmp_path: Path
+) -> None:
+    """One column with "1.234,50" says that 1.234 in another is a thousand, and "$1,234.50" the contrary."""
+    rows = "".join(separator.join(row) + "\n" for row in zip(cells, others, strict=True))
+    (path := tmp_path / "t.csv").write_text(f"y{separator}b\n" + rows)
+    np.testing.assert_array_equal(floats(dataframe.read(path)["y"]), numbers)
+
+
+@pytest.mark.parametrize(
     ("separator", "in_training", "then", "number"),
     [
         (";", lambda v: f"{v:,.2f}".translate(str.maketrans(",.", ".,")), "4.235", 4235),
@@ -389,6 +411,7 @@ def test_thousands_beside_smaller_numbers_are_thousands(
         (";", lambda v: f"{v / 1000:.3f}", "4.235", 4.235),
         (",", lambda v: f'"{v:,.0f}"', '"4,235"', 4235),
         (",", lambda v: f"{v:.3f}", "4.235", 4.235),
+        (",", lambda v: f"{v:.0f}", "4.235", 4235),
     ],
 )
 def test_a_number_of_two_meanings_has_that_of_the_training(
@@ -739,6 +762,31 @@ def test_ids_of_a_sheet_stay_as_they_are(tmp_path: Path) -> None:
     assert pd.read_parquet(out)["who"][:2].tolist() == ["007", "008"]
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("cells", "written"),
+    [
+        (["NA", "a", None], ["NA", "a", ""]),
+        ([1, "a", 2.5, None, True, "007"], ["1", "a", "2.5", "", "True", "007"]),
+        ([True, None, False], ["True", "", "False"]),
+        ([1, "NA", 3], ["1", "NA", "3"]),
+        ([pd.Timestamp("2020-01-02"), 3, None], ["2020-01-02 00:00:00", "3", ""]),
+        ([0.5, 2, None], ["0.5", "2.0", ""]),
+        ([1e21, 1, 2], ["1e+21", "1.0", "2.0"]),
+        ([None] * 3, [""] * 3),
+    ],
+    ids=["NA", "mixed", "truth", "NA beside numbers", "a date", "numbers", "huge", "empty"],
+)
+def test_all_kinds_of_cells_of_a_sheet_are_kept(cells: list, written: list[str], suffix: str, tmp_path: Path) -> None:
+    """The text "NA" was lost, True written as 1, and parquet of mixed cells ended in a traceback."""
+    cells = cells * 6
+    pd.DataFrame({"k": pd.Series(cells, dtype=object), "x": 1.5}).to_excel(path := tmp_path / "t.xlsx", index=False)
+    table = dataframe.read(path, {})[["k"]]
+    dataframe.writer(out := tmp_path / f"p{suffix}")(table)
+    found = pd.read_csv(out, dtype=str, keep_default_na=False) if suffix == ".csv" else pd.read_parquet(out)
+    assert ["" if pd.isna(cell) else str(cell) for cell in found["k"]] == written * 6
+
+
 def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=60)
     y = np.array(["no"] * 60)
@@ -772,6 +820,26 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
     table = dataframe.read(path, target="y")
     assert set(table["y"].dropna()) == labels
     assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (("007", "012", ""), ["007", "012"]),
+        (("7", "12", ""), [7, 12]),
+        ([f"{k:03d}" for k in range(30)], list(range(30))),
+    ],
+    ids=["codes", "numbers", "many numbers"],
+)
+def test_classes_keep_their_leading_zeros(cells: Sequence[str], labels: list, suffix: str, tmp_path: Path) -> None:
+    """The model predicted 7 where the table says 007."""
+    table = pd.DataFrame({"x": range(60), "y": [cells[k % len(cells)] or None for k in range(60)]})
+    path = tmp_path / f"t{suffix}"
+    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert sorted(prepared.y.unique().tolist()) == labels
+    assert prepared.task == ("regression" if len(labels) > 10 else "classification")
 
 
 def test_a_target_of_zero_among_the_rows_held_out(tmp_path: Path) -> None:

@@ -151,6 +151,17 @@ def test_tables_that_a_model_cannot_take_are_refused(model: Path, table: Path) -
     assert "cannot be read as a table" in refused("predict", model, damaged, *out)
 
 
+@pytest.mark.parametrize("damage", ["no archive", "cut", "bits"])
+def test_a_damaged_sheet_is_refused(damage: str, model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "t.xlsx"
+    pd.DataFrame({"x": range(20)}).to_excel(path, index=False)
+    content = path.read_bytes()
+    third = len(content) // 3
+    bits = content[:third] + b"\xff" * 300 + content[third + 300 :]
+    path.write_bytes({"no archive": b"PK\x03\x04abc", "cut": content[:-30], "bits": bits}[damage])
+    assert "cannot be read as a table" in refused("predict", model, path, "--out", tmp_path / "p.csv")
+
+
 def test_a_model_without_names_of_columns_is_refused(table: Path) -> None:
     path = table.parent / "m.safetensors"
     VadamRegressor(tune=False, epochs=1, members=1).fit(np.arange(20.0)[:, None], np.arange(20.0)).save(path)

@@ -405,6 +405,51 @@ FOUND = (
         "`vadam fit` said that a table has one class only where all rows of the other were held out",
         "test_a_class_whose_rows_are_all_held_out_is_learned",
     ),
+    (
+        "a hostile reader",
+        '`vadam fit` read 9.673 between commas as 9.673 beside "1.234,50", and "9,673" between tabs as 9.673 beside "$1,234.50"',
+        "test_other_columns_tell_the_sign_of_thousands",
+    ),
+    (
+        "a hostile reader",
+        'a column of "722.99 €" was taken for text and left out',
+        "test_signs_beside_numbers_stand_on_both_sides",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` read the classes 007 and 012 as 7 and 12, and `vadam predict` wrote these",
+        "test_classes_keep_their_leading_zeros",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` lost texts such as NA of a sheet, wrote True beside gaps as 1, and failed to write mixed cells as parquet",
+        "test_all_kinds_of_cells_of_a_sheet_are_kept",
+    ),
+    (
+        "a hostile reader",
+        "a damaged .xlsx file ended `vadam fit` and `vadam predict` in a traceback",
+        "test_a_damaged_sheet_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "a fit to more than 200 rows of which all but one in 200 had the same target failed with an IndexError",
+        "test_a_skewed_target_may_be_transformed",
+    ),
+    (
+        "a hostile reader",
+        "`VadamRegressor` took durations as targets in the unit in which pandas kept them, and gaps for −9·10¹⁸",
+        "test_bad_input",
+    ),
+    (
+        "a hostile reader",
+        "`crps` of draws far from 0 was off by some percent in single precision",
+        "test_crps_of_draws_far_from_zero_does_not_round",
+    ),
+    (
+        "a hostile reader",
+        "`vadam report` ended in a traceback where a manifest lacked the version of torch, or the commit of a row was no text",
+        "test_a_manifest_with_an_impossible_value_is_named",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from vadam.estimators import cells
 from vadam.estimators.encoding import TableEncoder
 
 N = 60
@@ -235,6 +236,12 @@ def test_lists_of_arrow_are_left_out():
     table = pd.DataFrame({"size": np.arange(N) / 7})
     table["words"] = pd.Series([["a"], ["b"]] * (N // 2), dtype=pd.ArrowDtype(pa.list_(pa.string())))
     assert "lists or dictionaries" in TableEncoder().fit(table).left_out["words"]
+
+
+def test_signs_beside_numbers_stand_on_both_sides():
+    """A column of "722.99 €" was left out as text."""
+    texts = ["$5", "722.99 €", "€ 1,200.50", "12 %", "7\u00a0€"]
+    assert cells.floats(pd.Series(texts)).tolist() == [5.0, 722.99, 1200.5, 12.0, 7.0]
 
 
 def test_truth_values_are_known_beside_other_words():

@@ -240,6 +240,21 @@ def test_constant_target():
             "noise='loud' is not valid: choose one of 'auto', 'constant'",
         ),
         (VadamRegressor(noise_dof=1.0), lambda X, y: (X, y), "noise_dof=1.0 is not valid: give a number above 2"),
+        (
+            VadamRegressor(target_transform="quantile"),
+            lambda X, y: (X, np.zeros(len(X))),
+            "needs targets that differ, but nearly all are 0: choose 'auto'",
+        ),
+        (
+            VadamRegressor(tune=False),
+            lambda X, y: (X, pd.Series(pd.to_timedelta([*range(len(X) - 1), None], "h"))),
+            "y holds dates or durations: give numbers",
+        ),
+        (
+            VadamRegressor(tune=False),
+            lambda X, y: (X, pd.Series(pd.date_range("2020", periods=len(X), tz="UTC"))),
+            "y holds dates or durations: give numbers",
+        ),
         (VadamRegressor(target_transform="log"), lambda X, y: (X, y - 100), "needs positive targets, but y holds -"),
         (
             VadamRegressor(tune=False),

@@ -44,6 +44,11 @@ def test_crps_without_noise_is_that_of_the_draws():
     assert metrics.crps(torch.tensor(draws)[..., None], torch.tensor(y)) == from_draws
 
 
+def test_crps_of_draws_far_from_zero_does_not_round():
+    draws, y = torch.randn(500, 200, generator=torch.Generator().manual_seed(0)) + 1e6, torch.full((200,), 1e6)
+    assert metrics.crps(draws, y).item() == pytest.approx(metrics.crps(draws.double(), y.double()).item(), rel=1e-4)
+
+
 def test_crps_of_many_draws_is_that_of_their_distribution():
     """S = 200,000 draws: the score's own deviation over draws is below 1/√S = 0.0023."""
     draws = torch.randn(200_000, 1, generator=torch.Generator().manual_seed(0), dtype=torch.float64)

@@ -51,6 +51,22 @@ def results(recorded: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(recorded, tmp_path / "results"))
 
 
+@pytest.mark.parametrize(("field", "value"), [("versions", {}), ("cpu_seconds", float("inf")), ("seconds", -1)])
+def test_a_manifest_with_an_impossible_value_is_named(field: str, value: object, results: Path, tmp_path: Path) -> None:
+    path = results / "theory" / "smoke-text" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_bytes()), field: value}))
+    assert f"{path} is damaged" in refused("report", "--results", results, "--out", tmp_path)
+
+
+@pytest.mark.parametrize(("field", "value"), [("commit", 7), ("commit", ["a"]), ("seconds", "a")])
+def test_a_row_with_a_value_of_another_type_is_named(field: str, value: object, results: Path, tmp_path: Path) -> None:
+    path = results / "theory" / "smoke-text" / "rows.jsonl"
+    first, *others = path.read_text().splitlines()
+    path.write_text("\n".join([json.dumps({**json.loads(first), field: value}), *others[1:], ""]))
+    for command in (("report", "--results", results, "--out", tmp_path), (*RUN, results)):
+        assert f"Line 1 of {path}" in refused(*command)
+
+
 @pytest.mark.parametrize("case", MANIFESTS)
 def test_a_damaged_manifest_is_named(case: str, results: Path, tmp_path: Path) -> None:
     path, content = results / "theory" / "smoke-text" / "manifest.json", MANIFESTS[case]

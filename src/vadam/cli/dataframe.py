@@ -5,6 +5,8 @@ import csv
 import io
 import re
 import warnings
+import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
@@ -25,8 +27,11 @@ DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
+ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
 """Texts of digits, such as those of ids, that a number does not give back."""
+LEADING_ZERO = r"0\d+"
+"""Texts of digits such as "007": classes, if they are few."""
 SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
@@ -37,6 +42,10 @@ MOST_LABELS = 10
 ROWS_OF_A_SAMPLE = 10_000
 """Number of rows whose texts show the decimal sign of a file."""
 TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
+UNREADABLE = (
+    *(ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error),
+    *(zipfile.BadZipFile, zlib.error, EOFError, SyntaxError, TypeError, AttributeError),  # of damaged sheets
+)
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
@@ -75,8 +84,8 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
         package = "openpyxl" if suffix == ".xlsx" else "pyarrow"
         raise ImportError(f'Reading {suffix} needs {package}: pip install "vadam[sklearn]".') from error
-    except (ValueError, OSError, LookupError, RuntimeError, MemoryError, csv.Error) as error:
-        raise CommandError(f"{path} cannot be read as a table: {error}") from error
+    except UNREADABLE as error:
+        raise CommandError(f"{path} cannot be read as a table: {error or type(error).__name__}") from error
     table.columns = [str(name).strip() for name in table.columns]
     doubled = sorted({name for name in table.columns if list(table.columns).count(name) > 1})
     if doubled:
@@ -123,17 +132,19 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
         content, index = _as_csv(cells, separator, names).encode(encoding), cells.index
         options["skiprows"] = 0
         table = _parsed(content, options)
-    may_be_european = separator != ","
+    of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
+    surely = any(_is_european(of_text[name], surely=False) for name in of_text)
+    may_be_european = surely or separator != ","
     if may_be_european:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        may_be_european = not any(_has_thousands(texts[name], ",") for name in texts)
-        with_dots = [name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.")]
-        if may_be_european and with_dots and not any(_has_decimal_point(texts[name]) for name in texts):
+        may_be_european = not any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
+    if may_be_european:
+        with_dots = [
+            name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.", surely)
+        ]
+        if with_dots:
             table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
-    if may_be_european and any(_has_decimal_comma(table[name]) for name in table):
-        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        may_be_european = not any(_has_decimal_point(texts[name]) for name in texts)
-        if may_be_european:
+        if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
             table = _parsed(content, {**options, "decimal": ","})
     table.index = index
     for name in table:
@@ -148,7 +159,9 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
             if known_column is None:
                 table[name] = _as_written(table[name], texts[name])
             elif known_column.kind == "number":
-                numbers = _of_known_size(texts[name], known_column.quantiles, signs="," if separator == "," else ",.")
+                whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
+                signs = ",." if separator != "," or whole else ","
+                numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
             elif table[name].dtype.kind in "biuf":
@@ -158,6 +171,9 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     for name in [name for name in table if str(name).strip() == target]:
         labels = _labels_like_gaps(table[name])
         texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
+        gaps = texts.isin(MISSING)
+        if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
+            table[name] = texts.where(~gaps)
         if (found := texts.isin(labels)).any():
             table[name] = table[name].astype(object).where(~found, texts.astype(object))
             shown = first_three(sorted(set(texts[found])))
@@ -198,7 +214,7 @@ def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
     """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
     import pandas as pd
 
-    if not pd.api.types.is_numeric_dtype(column) or column.isna().all():
+    if column.dtype.kind not in "iuf" or column.isna().all():
         return texts
     known = texts.str.strip()[column.notna()]
     if known.str.fullmatch(CHANGED_BY_READING).any():
@@ -286,18 +302,22 @@ def _has_decimal_comma(column: "pd.Series") -> bool:
 
 
 def _has_decimal_point(column: "pd.Series") -> bool:
-    """Return True if most texts of a column are numbers such as "-0.25", and not all could have dots between thousands."""
-    known = column.dropna()
-    points = [text for text in known if DECIMAL_POINT.match(text)]
-    return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text.strip()) for text in points)
+    """Return True if most texts are numbers such as "-0.25" or "$1,234.5", and not all could have dots between thousands."""
+    known = _bare(column)
+    points = [text for text in known if DECIMAL_POINT.match(text) or ENGLISH_DECIMAL.match(text)]
+    return len(points) > 0.5 * len(known) and not all(EUROPEAN_NUMBER.match(text) for text in points)
 
 
-def _has_thousands(column: "pd.Series", sign: str) -> bool:
-    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5"."""
+def _has_thousands(column: "pd.Series", sign: str, surely: bool = False) -> bool:
+    """Return True if a sign stands in every number from 1,000 on, and in no smaller one: in both "1,234" and "999", not in "1,5".
+
+    Where it is ``surely`` not the decimal sign of the file, no small number is needed to tell.
+    """
     texts = _bare(column)
     grouped = texts.str.fullmatch(rf"[+-]?[1-9]\d{{0,2}}({sign}\d{{3}})+")
     small = texts.str.fullmatch(r"[+-]?\d{1,3}")
-    return bool((grouped | small).all() and min(texts[grouped].nunique(), texts[small].nunique()) >= 2)
+    told = grouped.any() if surely else min(texts[grouped].nunique(), texts[small].nunique()) >= 2
+    return bool((grouped | small).all() and told)
 
 
 def _of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":
@@ -374,10 +394,11 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
-        cells = table if used is None else pd.read_excel(book, sheet_name=first, header=title_lines, dtype=object)
-    for name in [name for name in table if used is not None and str(name).strip() not in used]:
-        if table[name].dtype.kind in "iuf":
-            table[name] = _as_in_cells(table[name], cells[name])
+        if used is not None:
+            options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
+            cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
+            for name in [name for name in table if str(name).strip() not in used]:
+                table[name] = _as_in_cells(table[name], cells[name])
     table.index += title_lines  # a row is two lines below its index
     notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
     table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
@@ -385,11 +406,19 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
 
 
 def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
-    """Return a column of numbers as the cells of a sheet hold it: texts such as "007", and whole numbers also beside gaps."""
-    known = cells[column.notna()]
-    if known.map(lambda cell: isinstance(cell, str)).any():
-        return cells.where(column.notna(), None).map(str, na_action="ignore")
-    return cells.astype("Int64") if len(known) and known.map(lambda cell: isinstance(cell, int)).all() else column
+    """Return a column as the cells of a sheet hold it: texts such as "007" and "NA", whole numbers and truth values beside gaps.
+
+    Cells of several kinds become texts, which every format of a file takes.
+    """
+    known = cells.dropna()
+    kinds = {type(cell) for cell in known}
+    if kinds == {bool}:
+        return cells.astype("boolean")
+    if kinds == {int} and known.map(abs).max() < 2**63:
+        return cells.astype("Int64")
+    if kinds <= {int, float}:
+        return column.astype(float)
+    return cells.map(str, na_action="ignore") if str in kinds or len(kinds) > 1 else column
 
 
 def _title_lines(top: "pd.DataFrame") -> int:

@@ -18,7 +18,7 @@ def check_folder(path: Path) -> None:
 
 def check_distinct(model: Path, page: Path) -> None:
     """Raise CommandError if model and page have the same path."""
-    if model == page:
+    if model.resolve() == page.resolve():
         raise CommandError(f"{model} cannot be both model and page: give --out or --report another name.")
 
 

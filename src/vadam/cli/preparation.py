@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.cli.dataframe import counted
+from vadam.cli.dataframe import LEADING_ZERO, counted
 from vadam.cli.errors import CommandError
 
 if TYPE_CHECKING:
@@ -142,8 +142,10 @@ def _target(y: "pd.Series", task: str) -> tuple["pd.Series", str, int]:
     if not numeric and not pd.api.types.is_bool_dtype(y) and task != "classification":
         numbers = pd.Series(cells.floats(y), index=y.index)
         readable = int(numbers.notna().sum())
-        if len(y) and (readable >= ENOUGH * len(y) or (task == "regression" and readable)):
-            return numbers, infer_task(task, numbers.dropna()), len(y) - readable
+        kind = infer_task(task, numbers.dropna())
+        of_codes = kind == "classification" and y.astype(str).str.strip().str.fullmatch(LEADING_ZERO).any()
+        if len(y) and not of_codes and (readable >= ENOUGH * len(y) or (task == "regression" and readable)):
+            return numbers, kind, len(y) - readable
     kind = infer_task(task, y)
     if kind == "classification" and not numeric and not pd.api.types.is_bool_dtype(y):
         y = y.astype(str).str.strip()

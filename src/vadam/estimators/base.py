@@ -226,7 +226,7 @@ class VadamEstimator(BaseEstimator):
     def _go_on(self, X: Any, y: np.ndarray, sample_weight: Any) -> Self:
         """Continue training with new rows: the posterior of every member becomes its prior. Columns and scales stay."""
         check_is_fitted(self, "stack_")
-        if self.stack_.precision is None:
+        if self.stack_.precision is None or not self._method(1.0)(100).has_prior:
             raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
         X = self._checked(X, reset=False)
         check_consistent_length(X, y)

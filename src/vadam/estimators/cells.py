@@ -12,6 +12,7 @@ import numpy as np
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
+SIGNS_BESIDE_NUMBERS = "$€£% \t\u00a0"
 TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 
 
@@ -61,7 +62,7 @@ def _readable(value: Any) -> Any:
         return None
     if not isinstance(value, str):
         return value
-    text = value.strip().lstrip("$€£").rstrip("%").strip()
+    text = value.strip(SIGNS_BESIDE_NUMBERS)
     return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
 
 

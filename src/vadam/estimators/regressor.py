@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
+from datetime import date, timedelta
 from typing import Any, Self
 
 import numpy as np
@@ -86,7 +87,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one target for each row")
         X = self._checked(X, reset=True)
-        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        y = self._targets(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         check_consistent_length(X, y)
@@ -113,7 +114,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         """
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)
-        y = np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
+        y = self._targets(y)
         given, targets = (y.shape[1] if y.ndim > 1 else 1), self.held_out_pits_.shape[1]
         if given != targets:
             raise ValueError(f"y has {given} targets a row, but those of the first call had {targets}: give as many")
@@ -122,6 +123,17 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
                 f"the first call took the logarithm of its targets, but y holds {y.min():g}: fit all rows anew"
             )
         return self._go_on(X, y if self.transform_ is None else self.transform_.forward(y), sample_weight)
+
+    def _targets(self, y: Any) -> np.ndarray:
+        """Return targets as numbers; raise ValueError for dates and durations, whose unit and gaps would be lost."""
+        given = np.asarray(y)
+        if given.dtype.kind in "mM" or (
+            given.dtype == object and any(isinstance(value, date | timedelta) for value in given.flat)
+        ):
+            raise ValueError(
+                "y holds dates or durations: give numbers, such as y.dt.total_seconds() or (y - y.min()).dt.total_seconds()"
+            )
+        return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
 
     def _calibrate(self, problem: Problem, parts: list[Any]) -> None:
         scale, dof = self.noise_scale, self.noise_dof

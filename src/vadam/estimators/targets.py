@@ -22,6 +22,8 @@ from vadam.metrics.real import crps
 from vadam.prediction import Regression
 
 KNOTS = 100
+FEWEST_KNOTS = 5
+"""Number of different quantiles below which nearly all targets are equal, so that a transform by quantiles would not help."""
 NODES = 31
 FLOATS_AT_ONCE = 2**23
 FAR = 1.0
@@ -49,6 +51,10 @@ class Transform:
             return cls(low=0.0, high=float(y.max() + width))
         probability = (np.arange(KNOTS) + 0.5) / KNOTS
         values, first = np.unique(np.quantile(y, probability), return_index=True)
+        if len(values) < 2:
+            raise ValueError(
+                f"target_transform='quantile' needs targets that differ, but nearly all are {values[0]:g}: choose 'auto' or 'none'"
+            )
         z = torch.special.ndtri(torch.tensor(probability)).numpy()[first]
         return cls(tuple(values.tolist()), tuple(z.tolist()), float(y.min() - width), float(y.max() + width))
 
@@ -60,7 +66,8 @@ class Transform:
         standard = (y - y.mean()) / (y.std() or 1.0)
         skewed = abs((standard**3).mean()) > 1.0
         heavy = (standard**4).mean() > 6.0
-        distinct = len(np.unique(y)) > 20
+        quantiles = np.unique(np.quantile(y, (np.arange(KNOTS) + 0.5) / KNOTS))
+        distinct = len(np.unique(y)) > 20 and len(quantiles) >= FEWEST_KNOTS
         found = ["log"] if y.min() > 0 and skewed and y.max() / y.min() > 5 else []
         return [*found, *(["quantile"] if (skewed or heavy) and distinct else [])]
 

@@ -35,7 +35,8 @@ def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tenso
     samples = as_numbers(samples)
     y = like_output(as_numbers(y, samples), samples[0])
     if std is None:
-        return ((samples - y).abs().mean(0) - 0.5 * _mean_difference_of_draws(samples)).mean()
+        error = samples - y
+        return (error.abs().mean(0) - 0.5 * _mean_difference_of_draws(error)).mean()  # far from 0 sums of samples round
     sigma = torch.as_tensor(std, dtype=samples.dtype, device=samples.device)
     to_target = _mean_absolute(samples - y, sigma).mean(0)
     return (to_target - 0.5 * _mean_difference_of_gaussians(samples, sigma.expand_as(samples))).mean()

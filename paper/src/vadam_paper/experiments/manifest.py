@@ -35,6 +35,7 @@ FIELDS: dict[str, Any] = {
     "cpu_seconds": int | float,
 }
 """Fields that readers rely on, with their types."""
+LARGEST_SECONDS = 1e15
 
 
 def write_manifest(
@@ -78,6 +79,10 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
         for field, kind in FIELDS.items():
             if not isinstance(manifest[field], kind):
                 raise ValueError(f"{field} is {manifest[field]!r}")
+            if field in ("seconds", "cpu_seconds") and not 0 <= manifest[field] < LARGEST_SECONDS:
+                raise ValueError(f"{field} is {manifest[field]!r:.50}")
+        if not isinstance(manifest["versions"]["torch"], str):
+            raise ValueError(f"the version of torch is {manifest['versions']['torch']!r}")
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise ExperimentError(f"{path} is damaged: {reason}. Delete it; the next run writes it again.") from error

@@ -17,8 +17,14 @@ from vadam_paper.experiments.lock import try_lock
 from vadam_paper.experiments.timing import Duration
 
 Row = dict[str, Any]
-FIELDS = ("cell", "seconds", "cpu_seconds", "result")
-"""Fields of every row, besides its configuration."""
+FIELDS: dict[str, Any] = {
+    "cell": str,
+    "seconds": int | float,
+    "cpu_seconds": int | float,
+    "result": object,
+}
+"""Fields of every row besides its configuration, with their types."""
+COMMITS = ("commit", "landed")
 
 
 def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
@@ -29,7 +35,12 @@ def read_rows(path: Path, fingerprint: str) -> dict[str, Row]:
         try:
             row = json.loads(line)
             if row["config"] == fingerprint:
-                cell, *_ = (row[field] for field in FIELDS)
+                cell = row["cell"]
+                for field, kind in FIELDS.items():
+                    if not isinstance(row[field], kind):
+                        raise TypeError(f"{field} is {row[field]!r}")
+                if not all(isinstance(row.get(field), str | None) for field in COMMITS):
+                    raise TypeError("a commit is a text")
                 rows.setdefault(cell, row)
         except (ValueError, LookupError, TypeError, RecursionError):
             raise ExperimentError(
