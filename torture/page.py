@@ -405,6 +405,36 @@ FOUND = (
         "`vadam fit` said that a table has one class only where all rows of the other were held out",
         "test_a_class_whose_rows_are_all_held_out_is_learned",
     ),
+    (
+        "a hostile reader",
+        "several samples, clipped or scaled: VON, BBVI, IVON and EVON took steps of deterministic weights up to 256 times too short",
+        "test_scaling_gradients_equals_scaling_the_loss_for_deterministic_weights",
+    ),
+    (
+        "a hostile reader",
+        "several samples or evaluations in one block of `torch.autocast` saw the weights of the first: autocast kept copies of them",
+        "test_every_pass_in_one_block_of_autocast_sees_the_weights_as_they_are",
+    ),
+    (
+        "a hostile reader",
+        "of parameters of one name, as two modules' `named_parameters()` give them, `posterior()` had only the last one",
+        "test_parameters_of_one_name_are_not_lost_from_the_posterior",
+    ),
+    (
+        "a hostile reader",
+        "`PosteriorCallback` ended in a KeyError after manual optimization that returns no loss, and could not save FullVON's posterior",
+        "test_manual_optimization_without_a_returned_loss",
+    ),
+    (
+        "a hostile reader",
+        "`LastLayerLaplace` ended in a traceback where the last layer shares its weight with another",
+        "test_a_last_layer_that_shares_its_weight_with_another",
+    ),
+    (
+        "a hostile reader",
+        "a stack of perceptrons whose layers share weights ended in a KeyError",
+        "test_layers_that_share_a_weight_are_no_perceptron",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
