@@ -435,6 +435,16 @@ FOUND = (
         "a stack of perceptrons whose layers share weights ended in a KeyError",
         "test_layers_that_share_a_weight_are_no_perceptron",
     ),
+    (
+        "a hostile reader",
+        "`integrations.checkpoint` saved FullVON and VON with exact, Hutchinson's or score curvature, and could not load them",
+        "test_an_optimizer_that_evaluates_the_loss_resumes",
+    ),
+    (
+        "a hostile reader",
+        "`MCDropout` masked weights of another layer that shares them, or failed when it predicted",
+        "test_layers_that_share_a_weight_are_refused",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
