@@ -445,6 +445,11 @@ FOUND = (
         "`MCDropout` masked weights of another layer that shares them, or failed when it predicted",
         "test_layers_that_share_a_weight_are_refused",
     ),
+    (
+        "a hostile reader",
+        "`torch.export` of an attached model that held a sample lost the mean; in training mode it broke the optimizer",
+        "test_a_model_exported_in_a_sample_is_exported_at_its_mean",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -318,3 +318,24 @@ def test_parameters_of_one_name_are_not_lost_from_the_posterior(spec: Spec) -> N
         for name, part in (("body", body), ("head", head))
     ]
     assert spec.make(named).posterior().num_weights == 24
+
+
+@BACKENDS
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)
+def test_a_model_exported_in_a_sample_is_exported_at_its_mean(spec: Spec, training: bool, backend: str) -> None:
+    """torch.export runs the forward pass on fake tensors: to them the mean was restored, and the weights kept the sample."""
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend).attach(problem.model)
+    before = problem.weights()
+    problem.loss()
+    problem.model.train(training)
+    exported = torch.export.export(problem.model, (problem.x,), strict=False)
+    assert same(problem.weights(), before)
+    assert not opt.holds_sample
+    problem.model.eval()
+    assert torch.equal(exported.module()(problem.x), problem.model(problem.x))
+    problem.model.train()
+    problem.step(opt, spec, "attach")
+    opt.eval()
+    assert not same(problem.weights(), before)
