@@ -54,7 +54,8 @@ class Hook:
     def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
         optimizer = self._optimizer()
         if optimizer is not None:
-            optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
+            with _disable_current_modes():  # otherwise the copy of fake tensors would take the mean
+                optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
         return Hook, ()
 
 
