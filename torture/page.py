@@ -449,6 +449,48 @@ FOUND = (
         "a hostile reader",
         "`vadam report` ended in a traceback where a manifest lacked the version of torch, or the commit of a row was no text",
         "test_a_manifest_with_an_impossible_value_is_named",
+        "several samples, clipped or scaled: VON, BBVI, IVON and EVON took steps of deterministic weights up to 256 times too short",
+        "test_scaling_gradients_equals_scaling_the_loss_for_deterministic_weights",
+    ),
+    (
+        "a hostile reader",
+        "several samples or evaluations in one block of `torch.autocast` saw the weights of the first: autocast kept copies of them",
+        "test_every_pass_in_one_block_of_autocast_sees_the_weights_as_they_are",
+    ),
+    (
+        "a hostile reader",
+        "of parameters of one name, as two modules' `named_parameters()` give them, `posterior()` had only the last one",
+        "test_parameters_of_one_name_are_not_lost_from_the_posterior",
+    ),
+    (
+        "a hostile reader",
+        "`PosteriorCallback` ended in a KeyError after manual optimization that returns no loss, and could not save FullVON's posterior",
+        "test_manual_optimization_without_a_returned_loss",
+    ),
+    (
+        "a hostile reader",
+        "`LastLayerLaplace` ended in a traceback where the last layer shares its weight with another",
+        "test_a_last_layer_that_shares_its_weight_with_another",
+    ),
+    (
+        "a hostile reader",
+        "a stack of perceptrons whose layers share weights ended in a KeyError",
+        "test_layers_that_share_a_weight_are_no_perceptron",
+    ),
+    (
+        "a hostile reader",
+        "`integrations.checkpoint` saved FullVON and VON with exact, Hutchinson's or score curvature, and could not load them",
+        "test_an_optimizer_that_evaluates_the_loss_resumes",
+    ),
+    (
+        "a hostile reader",
+        "`MCDropout` masked weights of another layer that shares them, or failed when it predicted",
+        "test_layers_that_share_a_weight_are_refused",
+    ),
+    (
+        "a hostile reader",
+        "`torch.export` of an attached model that held a sample lost the mean; in training mode it broke the optimizer",
+        "test_a_model_exported_in_a_sample_is_exported_at_its_mean",
     ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""

@@ -71,3 +71,15 @@ def test_no_linear_layer():
     model = nn.Conv1d(1, 1, 1)
     with pytest.raises(ValueError, match=r"Conv1d has no nn\.Linear layer"):
         LastLayerLaplace().fit(model, torch.zeros(2, 1, 3), torch.zeros(2, 1, 3), Gaussian(1.0), epochs=0)
+
+
+def test_a_last_layer_that_shares_its_weight_with_another():
+    """The shared weight has the name of the first layer, as in a language model."""
+    table, last = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+    last.weight = table.weight
+    model = nn.Sequential(table, nn.Tanh(), last).double()
+    X, y = torch.arange(20) % 5, torch.arange(20) % 3
+    found = LastLayerLaplace(1.5).fit(model, X, y, Categorical(), epochs=0).posterior
+    assert list(found.shapes) == ["0.weight"]
+    diagonal = DiagonalLaplace(1.5).fit(model, X, y, Categorical(), epochs=0).posterior.precision["0.weight"]
+    torch.testing.assert_close(found.precision.diagonal(), diagonal.flatten())

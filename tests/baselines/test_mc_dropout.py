@@ -8,7 +8,7 @@ from torch import nn
 from torch.func import functional_call
 
 from vadam.baselines import MCDropout
-from vadam.likelihoods import Gaussian
+from vadam.likelihoods import Categorical, Gaussian
 
 
 def untrained(model, rate):
@@ -142,3 +142,13 @@ def test_hooks_are_gone_after_training(mlp, regression):
 def test_no_layer_to_drop():
     with pytest.raises(ValueError, match="Linear or Conv layers, and Embedding has none"):
         untrained(nn.Embedding(3, 2), 0.1)
+
+
+@pytest.mark.parametrize("linear_first", [True, False])
+def test_layers_that_share_a_weight_are_refused(linear_first):
+    """A mask of one layer would drop weights of the other."""
+    table, last = nn.Embedding(5, 4), nn.Linear(4, 5, bias=False)
+    last.weight = table.weight
+    model = nn.ModuleDict({"last": last, "table": table} if linear_first else {"table": table, "last": last})
+    with pytest.raises(ValueError, match=r"'last\.weight' is also another layer's: untie them"):
+        MCDropout(0.5).fit(model, torch.arange(5), torch.arange(5), Categorical(), epochs=0)

@@ -60,6 +60,32 @@ def test_norm_clipping_equals_scaling_the_loss(spec: Spec, way: str, samples: in
     close(a, run(spec, way, scaled, samples=samples), tol=tolerance(1e-9, 2e-4))
 
 
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize(("spec", "way"), LOOPS)
+def test_scaling_gradients_equals_scaling_the_loss_for_deterministic_weights(
+    spec: Spec, way: str, samples: int
+) -> None:
+    """A deterministic weight has ĥ = ĝ∘ĝ, which grows with the square of the loss, also where that of sampled weights does not."""
+    finished = []
+    for on_gradients in (True, False):
+        problem = Problem()
+        groups = [
+            {"params": problem.model[0].parameters()},
+            {"params": problem.model[2].parameters(), "deterministic": True},
+        ]
+        opt = spec.make(groups, samples=samples, generator=torch.Generator().manual_seed(11))
+        if way == "attach" or spec.needs_attach:
+            opt.attach(problem.model)
+        for factor in (0.1, 8.0, 0.5):
+            opt.zero_grad()
+            backward(problem, opt, way, 1.0 if on_gradients else factor)
+            for p in problem.model.parameters():
+                p.grad.mul_(factor if on_gradients else 1.0)
+            opt.step()
+        finished.append((problem, opt))
+    close(*finished, tol=tolerance(1e-9, 2e-4))
+
+
 @pytest.mark.parametrize("unscale", [False, True], ids=["step", "unscale_"])
 @pytest.mark.parametrize("samples", [1, 2])
 @pytest.mark.parametrize(("spec", "way"), LOOPS)

@@ -300,3 +300,42 @@ def test_a_checkpoint_of_torch_is_refused_as_one() -> None:
         ValueError, match=r"or of another optimizer than Vadam: its parameter group has no 'batch_size'"
     ):
         vadam.Vadam(model.parameters(), num_data=10).load_state_dict(adam.state_dict())
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_parameters_of_one_name_are_not_lost_from_the_posterior(spec: Spec) -> None:
+    """``named_parameters()`` of two modules give both a "weight": the posterior had only the last one."""
+    body, head = nn.Linear(3, 3), nn.Linear(3, 3)
+    opt = spec.make([{"params": part.named_parameters()} for part in (body, head)])
+    with pytest.raises(
+        ValueError, match=r"2 parameters of this optimizer are called 'weight'.*opt\.posterior\(model\)"
+    ):
+        opt.posterior()
+    post = opt.posterior(nn.ModuleDict({"body": body, "head": head}))
+    assert post.num_weights == 24
+    named = [
+        {"params": [(f"{name}.{n}", p) for n, p in part.named_parameters()]}
+        for name, part in (("body", body), ("head", head))
+    ]
+    assert spec.make(named).posterior().num_weights == 24
+
+
+@BACKENDS
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)
+def test_a_model_exported_in_a_sample_is_exported_at_its_mean(spec: Spec, training: bool, backend: str) -> None:
+    """torch.export runs the forward pass on fake tensors: to them the mean was restored, and the weights kept the sample."""
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend).attach(problem.model)
+    before = problem.weights()
+    problem.loss()
+    problem.model.train(training)
+    exported = torch.export.export(problem.model, (problem.x,), strict=False)
+    assert same(problem.weights(), before)
+    assert not opt.holds_sample
+    problem.model.eval()
+    assert torch.equal(exported.module()(problem.x), problem.model(problem.x))
+    problem.model.train()
+    problem.step(opt, spec, "attach")
+    opt.eval()
+    assert not same(problem.weights(), before)

@@ -76,3 +76,16 @@ def test_perceptron_arguments():
         MLP(3)
     with pytest.raises(ValueError, match="activation='gelu' is not valid"):
         MLP(3, 1, activation="gelu")
+
+
+def test_layers_that_share_a_weight_are_no_perceptron():
+    network = MLP(4, 4, 4, 1)
+    network[2].weight = network[0].weight
+    assert layers_of(network) is None
+    theta, examples = setting(network, "gaussian", dropout=False)
+    auto, loop = (choose(name, network.double(), "gaussian") for name in ("auto", "loop"))
+    for found, expected in zip(
+        auto.gradients(theta, examples, squares=True), loop.gradients(theta, examples, squares=True), strict=True
+    ):
+        for name in theta:
+            torch.testing.assert_close(found[name], expected[name], rtol=1e-11, atol=1e-11)

@@ -70,6 +70,31 @@ def test_autocast_trains_as_full_precision_does(spec: Spec, way: str, dtype: tor
     assert all(x.dtype in (torch.float32, torch.float64) for x in runs[0].everything())
 
 
+@pytest.mark.parametrize(("spec", "way"), WAYS)
+def test_every_pass_in_one_block_of_autocast_sees_the_weights_as_they_are(spec: Spec, way: str) -> None:
+    """Autocast keeps half-precision copies of the weights until its outermost block ends; a sample makes them stale."""
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, samples=2, generator=torch.Generator().manual_seed(3))
+    if way == "attach":
+        opt.attach(problem.model)
+    seen: list[torch.Tensor] = []
+
+    def look(module: torch.nn.Module, args: Any, output: torch.Tensor) -> None:
+        with torch.no_grad():  # copies are kept of weights that require a gradient, outside no_grad
+            weights = [p.detach().clone() for p in (module.weight, module.bias)]
+            seen.append((output.detach() - torch.nn.functional.linear(args[0].detach(), *weights)).abs().max())
+
+    problem.model[0].register_forward_hook(look)
+    with torch.autocast("cpu", torch.bfloat16):
+        for _ in range(2):
+            problem.step(opt, spec, way)
+            problem.model.eval()
+            problem.loss()
+            problem.model.train()
+    assert len(seen) >= 6
+    assert max(seen) == 0
+
+
 @covers("autocast", "float16 with GradScaler: unscale, clip, accumulate")
 @pytest.mark.parametrize(("spec", "way", "samples"), ACCUMULATING)
 def test_scaler_with_clipping_and_accumulation(spec: Spec, way: str, samples: int) -> None:

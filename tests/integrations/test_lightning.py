@@ -339,3 +339,36 @@ def test_a_checkpoint_without_a_posterior_says_so(tmp_path: Path) -> None:
     assert KEY not in torch.load(tmp_path / "plain.ckpt", weights_only=True)
     with pytest.raises(ValueError, match="contains no posterior"):
         posterior(tmp_path / "plain.ckpt")
+
+
+class ByHand(Regression):
+    """Takes its steps itself, and returns no loss."""
+
+    automatic_optimization = False
+
+    def training_step(self, batch: Any, index: int) -> None:
+        opt = self.optimizers().optimizer
+
+        def closure() -> torch.Tensor:
+            opt.zero_grad()
+            loss = nn.functional.mse_loss(self(batch[0]), batch[1])
+            if self.spec.backward:
+                self.manual_backward(loss)
+            return loss
+
+        opt.step(closure)
+
+
+@pytest.mark.parametrize("name", ["Vadam", "EVON", "FullVON"])
+def test_manual_optimization_without_a_returned_loss(name: str, tmp_path: Path) -> None:
+    spec = next(spec for spec in SPECS if spec.name == name)
+    module = ByHand(spec, prior="init")
+    trainer = fit(module, tmp_path, callbacks=[PosteriorCallback(vadam.Gaussian(2.0))], validate=True)
+    assert "posterior_std" in trainer.callback_metrics
+    assert "elbo" not in trainer.callback_metrics
+    trainer.save_checkpoint(tmp_path / "manual.ckpt")
+    saved, post = posterior(tmp_path / "manual.ckpt"), module.opt.posterior(module)
+    assert type(saved) is type(post)
+    a, b = (p.sample(3, generator=torch.Generator().manual_seed(0)) for p in (saved, post))
+    assert all(torch.equal(a[key], b[key]) for key in b)
+    assert torch.equal(saved.kl(), post.kl())

@@ -69,7 +69,7 @@ class DiagonalLaplace(_Laplace):
 
     def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> MeanFieldGaussian:
         lam = self.map.prior_precision
-        weights, point = _split(model, lambda name, p: p.requires_grad)
+        weights, point = _split(model, lambda p: p.requires_grad)
         diagonal = torch.cat([torch.full_like(p, lam).flatten() for p in weights.values()])
         for J, H in _curvature(model, weights, X, y, likelihood):
             diagonal += torch.einsum("nap,nab,nbp->p", J, H, J)
@@ -86,11 +86,11 @@ class LastLayerLaplace(_Laplace):
 
     def _gaussian(self, model: nn.Module, X: Tensor, y: Tensor, likelihood: Likelihood) -> FullGaussian:
         lam = self.map.prior_precision
-        linear = [name for name, module in model.named_modules() if isinstance(module, nn.Linear)]
+        linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
         if not linear:
             raise ValueError(f"{type(model).__name__} has no nn.Linear layer: use DiagonalLaplace")
-        of_last_layer = {f"{linear[-1]}.{name}".lstrip(".") for name in ("weight", "bias")}
-        weights, point = _split(model, lambda name, p: name in of_last_layer)
+        of_last_layer = {*linear[-1].parameters()}  # tied ones have the name of another layer
+        weights, point = _split(model, lambda p: p in of_last_layer)
         mean = torch.cat([p.flatten() for p in weights.values()])
         P = lam * torch.eye(len(mean), dtype=mean.dtype, device=mean.device)
         for J, H in _curvature(model, weights, X, y, likelihood):
@@ -99,12 +99,10 @@ class LastLayerLaplace(_Laplace):
         return FullGaussian(mean, (P + P.T) / 2, shapes, point=point, prior_precision=dict.fromkeys(weights, lam))
 
 
-def _split(
-    model: nn.Module, of_posterior: Callable[[str, Tensor], bool]
-) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+def _split(model: nn.Module, of_posterior: Callable[[Tensor], bool]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Return the weights that get a distribution, and the other ones."""
     named = dict(model.named_parameters())
-    chosen = {name: p.detach() for name, p in named.items() if of_posterior(name, p)}
+    chosen = {name: p.detach() for name, p in named.items() if of_posterior(p)}
     return chosen, {name: p.detach() for name, p in named.items() if name not in chosen}
 
 

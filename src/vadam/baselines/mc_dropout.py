@@ -11,6 +11,7 @@ likelihood.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -119,4 +120,9 @@ def _weight_layers(model: nn.Module) -> dict[str, Layer]:
     layers = {f"{name}.weight".lstrip("."): module for name, module in model.named_modules() if type(module) in types}
     if not layers:
         raise ValueError(f"MC-Dropout needs Linear or Conv layers, and {type(model).__name__} has none")
+    uses = Counter(p for module in model.modules() for p in module.parameters(recurse=False))
+    if shared := [name for name, layer in layers.items() if uses[layer.weight] > 1]:
+        raise ValueError(
+            f"MC-Dropout masks each layer by itself, but {shared[0]!r} is also another layer's: untie them"
+        )
     return layers

@@ -50,7 +50,7 @@ class Layer(NamedTuple):
 
 
 def layers_of(module: nn.Module) -> tuple[Layer, ...] | None:
-    """Return the layers of a perceptron in order, or None if ``module`` is something else."""
+    """Return the layers of a perceptron in order, or None if ``module`` is something else, such as one whose layers share weights."""
     if not isinstance(module, nn.Sequential) or type(module).forward not in (nn.Sequential.forward, MLP.forward):
         return None
     layers: list[Layer] = []
@@ -64,4 +64,5 @@ def layers_of(module: nn.Module) -> tuple[Layer, ...] | None:
             activation = kind
         else:
             return None
-    return tuple(layers) if layers and activation == "none" else None
+    is_tied = 2 * len(layers) != len([*module.parameters()])
+    return tuple(layers) if layers and activation == "none" and not is_tied else None

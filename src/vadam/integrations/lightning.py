@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.gaussian import MeanFieldGaussian, RotatedGaussian, Shares
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, RotatedGaussian, Shares
 from vadam.integrations.scalars import scalars
 from vadam.likelihoods import Likelihood
 from vadam.optim import VariationalOptimizer
@@ -49,7 +49,7 @@ class PosteriorCallback(Callback):
     ) -> None:
         self.likelihood, self.samples, self.optimizer = likelihood, samples, optimizer
         self._losses: list[Tensor] = []
-        self._snapshot: MeanFieldGaussian | RotatedGaussian | None = None
+        self._snapshot: MeanFieldGaussian | RotatedGaussian | FullGaussian | None = None
         self._saving: Any = None
         self._step_is_due = False
 
@@ -81,7 +81,7 @@ class PosteriorCallback(Callback):
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
         opt = self._optimizer(trainer)
-        loss = outputs["loss"] if isinstance(outputs, dict) else outputs
+        loss = outputs.get("loss") if isinstance(outputs, dict) else outputs  # manual optimization may return none
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
         if self._step_is_due and opt.holds_sample:  # the step was skipped: the scaler has found an overflow
@@ -151,10 +151,13 @@ class PosteriorCallback(Callback):
             "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
             "prior_mean": None if post.prior_mean is None else dict(post.prior_mean),
             "point": list(post.point),
-            "shares": {name: list(part) for name, part in post.shares.items()},
-            "temperature": dict(post.temperature),
             "axes": {side: getattr(post, side) for side in AXES} if isinstance(post, RotatedGaussian) else None,
         }
+        if isinstance(post, FullGaussian):
+            checkpoint[KEY]["shapes"] = {name: list(shape) for name, shape in post.shapes.items()}
+        else:
+            checkpoint[KEY]["shares"] = {name: list(part) for name, part in post.shares.items()}
+            checkpoint[KEY]["temperature"] = dict(post.temperature)
 
     def _to_mean(self, trainer: Trainer) -> None:
         if trainer.optimizers:
@@ -175,7 +178,7 @@ class PosteriorCallback(Callback):
 
 def posterior(
     checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu"
-) -> MeanFieldGaussian | RotatedGaussian:
+) -> MeanFieldGaussian | RotatedGaussian | FullGaussian:
     """Return the posterior in a checkpoint written with a :class:`PosteriorCallback`; reading it never unpickles."""
     content = (
         checkpoint if isinstance(checkpoint, dict) else torch.load(checkpoint, map_location=device, weights_only=True)
@@ -183,12 +186,17 @@ def posterior(
     if KEY not in content:
         raise ValueError("this checkpoint contains no posterior: train with Trainer(callbacks=[PosteriorCallback()])")
     weights, saved = content["state_dict"], content[KEY]
-    mean = {name: weights[name] for name in saved["precision"]}
-    point = {name: weights[name] for name in saved["point"]}
-    of_both: dict[str, Any] = {
-        "point": point,
+    of_all: dict[str, Any] = {
+        "point": {name: weights[name] for name in saved["point"]},
         "prior_precision": saved["prior_precision"],
-        "prior_mean": saved.get("prior_mean"),  # older checkpoints have neither this nor the next two
+        "prior_mean": saved.get("prior_mean"),  # older checkpoints have neither this nor shares and temperature
+    }
+    if "shapes" in saved:
+        flat = torch.cat([weights[name].flatten() for name in saved["shapes"]])
+        return FullGaussian(flat, saved["precision"], saved["shapes"], **of_all)
+    mean = {name: weights[name] for name in saved["precision"]}
+    of_both: dict[str, Any] = {
+        **of_all,
         "shares": {name: Shares(*part) for name, part in saved.get("shares", {}).items()},
         "temperature": saved.get("temperature", {}),
     }

@@ -12,7 +12,10 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
+from torch._guards import detect_fake_mode
+from torch._subclasses.fake_tensor import is_fake
 from torch.autograd.function import BackwardCFunction
+from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
@@ -39,7 +42,10 @@ class Hook:
         optimizer = self._optimizer()
         if optimizer is None or self._react is None:
             return
-        if torch._C._functorch.peek_interpreter_stack() is None:
+        if _is_exported(optimizer):
+            with _disable_current_modes():  # what would be written to fake tensors is written to the weights
+                optimizer.eval()
+        elif torch._C._functorch.peek_interpreter_stack() is None:
             self._react(optimizer, module)
         else:  # a forward pass that torch.func transforms: to the optimizer the weights are plain tensors
             with temporarily_clear_interpreter_stack():
@@ -48,8 +54,16 @@ class Hook:
     def __reduce__(self) -> tuple[type[Hook], tuple[()]]:
         optimizer = self._optimizer()
         if optimizer is not None:
-            optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
+            with _disable_current_modes():  # otherwise the copy of fake tensors would take the mean
+                optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
         return Hook, ()
+
+
+def _is_exported(optimizer: AttachedUse) -> bool:
+    """Return True while fake tensors stand for the weights, as in ``torch.export``: the exported model is that at the mean."""
+    if not torch._C._len_torch_dispatch_stack() or detect_fake_mode() is None:
+        return False
+    return not any(is_fake(p) for _, p in optimizer._grouped())
 
 
 class BackwardHook:

@@ -78,9 +78,6 @@ class VariationalOptimizer(Recovery):
             wide = [g.to(storage_dtype(g)) for g in wide]
         return dict(zip(grads, torch._foreach_mul(wide, wide), strict=True)) if wide else {}
 
-    def _check_way(self, closure: Closure | None) -> None:
-        """Raise if this optimizer cannot take a step this way."""
-
     def _evaluate(self, closure: Closure) -> Any:
         """Call the closure at the sampled weights; afterwards ``p.grad`` holds the gradient there."""
         return closure()
@@ -100,7 +97,6 @@ class VariationalOptimizer(Recovery):
         by an attached model.
         """
         self._heal()
-        self._check_way(closure)
         owner = self._weights.owner
         if owner is Owner.CONTEXT:
             raise RuntimeError("step() inside sampled_params(): leave the block first")

@@ -9,6 +9,7 @@ norm clipping act on ĥ as they would have acted on the loss. Factors stay on th
 from __future__ import annotations
 
 import weakref
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from torch import Tensor
@@ -25,7 +26,10 @@ _is_sparse = TensorBase.is_sparse.__get__  # type: ignore[attr-defined]
 
 
 class Estimator(Protocol):
-    """Describes how an optimizer estimates its curvature; ĥ grows with the gradient to the power ``curvature_degree``."""
+    """Describes how an optimizer estimates its curvature.
+
+    ĥ of sampled weights grows with the gradient to the power ``curvature_degree``.
+    """
 
     curvature_degree: ClassVar[int]
     supports_deterministic: bool
@@ -142,13 +146,19 @@ class Estimate:
 
     def _rescaled(self, h: Grads, before: Norms, g: Grads) -> Grads:
         """Return ĥ scaled as the gradients were scaled since their norms were ``before``."""
-        return rescaled(h, before, self._optimizer._norms(g)[0], self._optimizer.curvature_degree)
+        return rescaled(h, before, self._optimizer._norms(g)[0], self._degrees())
 
     def scale(self, norms: Norms) -> Grads | None:
         """Return a factor of each ĥ, given the norms of the gradient as it is now; None for 1."""
         if self._h is None or self._before is None:
             return None
-        return scaling_factors(self._h, self._before, norms, self._optimizer.curvature_degree)
+        return scaling_factors(self._h, self._before, norms, self._degrees())
+
+    def _degrees(self) -> Callable[[Tensor], int]:
+        """Return the power of the gradient with which the curvature of a parameter grows: 2 for ĝ∘ĝ of a deterministic one."""
+        assert self.last is not None
+        degree, sampled = self._optimizer.curvature_degree, {*self.last.params}
+        return lambda p: degree if p in sampled else 2
 
 
 def gradients(params: list[Tensor]) -> Grads:

@@ -15,7 +15,7 @@ from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.signature import group_arguments
-from vadam.optim.snapshot import mean_of, names, prior_of, shares_of, temperature_of
+from vadam.optim.snapshot import mean_of, prior_of, shares_of, temperature_of, unique_names
 
 
 class EVON(Reparameterised):
@@ -83,7 +83,7 @@ class EVON(Reparameterised):
     def posterior(self, model: nn.Module | None = None) -> RotatedGaussian:  # type: ignore[override]
         """Return a snapshot of q: mean, precision along the axes of each weight matrix, and the axes."""
         self._settle()
-        name, sampled = names(self, model), self._sampled()
+        name, sampled = unique_names(self, model), self._sampled()
         precision = {name[p]: self._precision(p).clone() for p in sampled}
         prior_precision, prior_mean = prior_of(self, name)
         return RotatedGaussian(

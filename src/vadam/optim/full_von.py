@@ -18,7 +18,7 @@ from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder
 from vadam.optim.signature import group_arguments
-from vadam.optim.snapshot import mean_of, names, prior_of
+from vadam.optim.snapshot import mean_of, prior_of, unique_names
 
 
 class FullVON(SecondOrder):
@@ -140,7 +140,7 @@ class FullVON(SecondOrder):
     @without_grad
     def posterior(self, model: nn.Module | None = None) -> FullGaussian:  # type: ignore[override]
         """Return a snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
-        name, bucket = names(self, model), self._bucket()
+        name, bucket = unique_names(self, model), self._bucket()
         prior_precision, prior_mean = prior_of(self, name)
         mean = torch.cat([mean_of(self, p).flatten() for p in bucket.params])
         return FullGaussian(

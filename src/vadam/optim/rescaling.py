@@ -30,8 +30,8 @@ class Norms:
         )
 
 
-def rescaled(h: Grads, before: Norms, now: Norms, degree: int) -> Grads:
-    """Return the curvatures, scaled as their gradients were scaled since."""
+def rescaled(h: Grads, before: Norms, now: Norms, degree: Callable[[Tensor], int]) -> Grads:
+    """Return the curvatures, scaled as their gradients were scaled since; ``degree`` is that of a parameter's curvature."""
     factors = scaling_factors(h, before, now, degree)
     if factors is None:
         return h
@@ -62,17 +62,17 @@ def _batches(params: list[Tensor]) -> Iterable[list[Tensor]]:
     yield some
 
 
-def scaling_factors(h: Grads, before: Norms, now: Norms, degree: int) -> Grads | None:
+def scaling_factors(h: Grads, before: Norms, now: Norms, degree: Callable[[Tensor], int]) -> Grads | None:
     """Return (now/before)^degree for each parameter, 1 where a norm is unknown or zero; None if nothing was scaled."""
     if before.equal(now):
         return None
     old, new = before.by_param(), now.by_param()
     factors: Grads = {}
     scaled = False
-    for params in _alike([p for p in h if p in old and p in new], lambda p: p.device):
+    for params in _alike([p for p in h if p in old and p in new], lambda p: (p.device, degree(p))):
         a, b = torch.stack([old[p] for p in params]), torch.stack([new[p] for p in params])
         scaled = scaled or not a.is_cpu or not torch.equal(a, b)
-        ratio = torch.where(a > 0, b / a, torch.ones_like(a)).pow(degree)
+        ratio = torch.where(a > 0, b / a, torch.ones_like(a)).pow(degree(params[0]))
         factors |= dict(zip(params, ratio.unbind(), strict=True))
     return {p: factors[p] if p in factors else x.new_ones(()) for p, x in h.items()} if scaled else None
 

@@ -6,6 +6,7 @@ from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 from vadam.backends import Draw
@@ -82,6 +83,7 @@ class WeightState:
         try:
             sample.draw.perturb()
             self._overdue = None
+            torch.clear_autocast_cache()  # half-precision copies of the weights, which autocast does not renew by itself
         except BaseException:
             self._restore()
             raise
@@ -95,6 +97,7 @@ class WeightState:
         assert sample is not None
         if restore:
             sample.draw.restore(keep_sample=keep_sample)
+        torch.clear_autocast_cache()
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
         _held.discard(self)
         return sample
@@ -137,6 +140,7 @@ class WeightState:
         for held in (self.sample, self._overdue):
             if held is not None:
                 held.draw.restore()
+        torch.clear_autocast_cache()
         self.sample, self.owner, self._overdue = None, None, None
         _held.discard(self)
 

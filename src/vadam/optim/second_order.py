@@ -11,6 +11,7 @@ from torch import Tensor
 from vadam.backends.bucket import Grads
 from vadam.curvature.second_order import explain_graph_errors
 from vadam.optim.base import Closure, VariationalOptimizer
+from vadam.optim.estimate import gradients
 from vadam.optim.sample import Sample
 
 
@@ -26,8 +27,10 @@ class SecondOrder(VariationalOptimizer):
         """Return the gradient of the loss, and its curvature by parameter."""
         raise NotImplementedError
 
-    def _check_way(self, closure: Closure | None) -> None:
-        if closure is None and not self.has_loop:
+    def _step_from_grads(self) -> None:
+        if self.has_loop:
+            super()._step_from_grads()
+        elif not self._is_checkpoint_probe(gradients(self._trained())):
             raise RuntimeError(f"{self._described()} needs step(closure): the optimizer evaluates the loss itself")
 
     def _described(self) -> str:

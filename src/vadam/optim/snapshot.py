@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
@@ -30,6 +31,19 @@ def names(opt: PosteriorOptimizer, model: nn.Module | None = None) -> dict[Tenso
     return known
 
 
+def unique_names(opt: PosteriorOptimizer, model: nn.Module | None = None) -> dict[Tensor, str]:
+    """Return the name of each parameter; raise ValueError if two share one, as a posterior has one entry for each name."""
+    found = names(opt, model)
+    counts = Counter(found[p] for _, p in opt._grouped())
+    if twice := [name for name, count in counts.items() if count > 1]:
+        raise ValueError(
+            f"posterior(): {counts[twice[0]]} parameters of this optimizer are called {twice[0]!r}, and a posterior would have only one of "
+            f"them. Call opt.posterior(model) with the module that owns them all, or give them names of their own: "
+            f"{{'params': [(f'head.{{name}}', p) for name, p in head.named_parameters()]}}"
+        )
+    return found
+
+
 def mean_of(opt: PosteriorOptimizer, p: Tensor) -> Tensor:
     """Return a copy of a parameter's mean, whole on every rank, also while the parameter holds a sample."""
     held = opt._weights.mean_of(p)
@@ -40,7 +54,7 @@ def mean_of(opt: PosteriorOptimizer, p: Tensor) -> Tensor:
 def mean_field(opt: PosteriorOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
     opt._settle()
-    name = names(opt, model)
+    name = unique_names(opt, model)
     point = {name[p]: mean_of(opt, p) for group, p in opt._grouped() if group["deterministic"] or not p.requires_grad}
     mean, precision = {}, {}
     for p in opt._sampled():
