@@ -449,6 +449,9 @@ FOUND = (
         "a hostile reader",
         "`vadam report` ended in a traceback where a manifest lacked the version of torch, or the commit of a row was no text",
         "test_a_manifest_with_an_impossible_value_is_named",
+    ),
+    (
+        "a hostile reader",
         "several samples, clipped or scaled: VON, BBVI, IVON and EVON took steps of deterministic weights up to 256 times too short",
         "test_scaling_gradients_equals_scaling_the_loss_for_deterministic_weights",
     ),
