@@ -123,8 +123,11 @@ def test_a_cold_posterior_of_a_stack_knows_its_prior():
     """KL to N(½, 1/3), whatever the temperature of the posterior."""
     x = np.random.default_rng(0).normal(size=(30, 2))
     members = [Member(x, x[:, 0], prior_precision=3.0, temperature=T, seed=0) for T in (1.0, 0.25)]
-    stack = train(members, MLP(2, 4, 1), Method("vadam", lr=0.01, prior=0.5), epochs=2).stack
-    for same in (stack, Stack.join([stack[0], stack[1]])):
+    stack, *apart = (
+        train(some, MLP(2, 4, 1), Method("vadam", lr=0.01, prior=0.5), epochs=2).stack
+        for some in (members, members[:1], members[1:])
+    )
+    for same in (stack, Stack.join([stack[0], stack[1]]), Stack.join(apart)):
         for e, T in enumerate((1.0, 0.25)):
             post = same.posterior(e)
             assert {float(lam) for lam in post.prior_precision.values()} == {3.0}

@@ -26,8 +26,8 @@ class Stack:
     """The posteriors of E members: weights stacked along the first axis, and one number per member for everything else.
 
     ``precision`` is None if the weights are points (MAP, MC-Dropout). Weights and noise precision are those of
-    standardised data; ``scaling`` leads back to the original units. ``prior_mean`` is that of all weights, and ``temperature`` None
-    for 1.
+    standardised data; ``scaling`` leads back to the original units. ``prior_mean`` is that of all weights, and ``temperature`` is
+    None where it was not kept.
     """
 
     network: nn.Module

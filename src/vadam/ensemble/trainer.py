@@ -129,7 +129,7 @@ class Trainer:
             scaling=Scaling(*(torch.stack(values) for values in zip(*self._scalings, strict=True))),
             engine=self.settings.engine,
             prior_mean=float(method.settings.get("prior", 0.0)) if has_prior else 0.0,
-            temperature=None if set(temperatures) == {1.0} else temperature,
+            temperature=temperature,
         )
 
     def state_dict(self) -> dict[str, Tensor]:
