@@ -42,7 +42,7 @@ class Hook:
         optimizer = self._optimizer()
         if optimizer is None or self._react is None:
             return
-        if _is_exported(optimizer):
+        if torch._C._len_torch_dispatch_stack() and _is_exported(optimizer):
             with _disable_current_modes():  # what would be written to fake tensors is written to the weights
                 optimizer.eval()
         elif torch._C._functorch.peek_interpreter_stack() is None:
@@ -61,9 +61,7 @@ class Hook:
 
 def _is_exported(optimizer: AttachedUse) -> bool:
     """Return True while fake tensors stand for the weights, as in ``torch.export``: the exported model is that at the mean."""
-    if not torch._C._len_torch_dispatch_stack() or detect_fake_mode() is None:
-        return False
-    return not any(is_fake(p) for _, p in optimizer._grouped())
+    return detect_fake_mode() is not None and not any(is_fake(p) for _, p in optimizer._grouped())
 
 
 class BackwardHook:

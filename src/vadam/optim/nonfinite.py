@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
@@ -117,7 +118,7 @@ class CheckedOptimizer(RuleOptimizer):
         """Check gradients and curvatures: at once on the CPU, by a flag on other devices."""
         self._settle()
         bound = bound_of(self.param_groups)
-        on_cpu = all(False not in map(is_cpu, of_kind.values()) for of_kind in kinds.values())
+        on_cpu = False not in map(is_cpu, chain.from_iterable(map(dict.values, kinds.values())))
         found = [] if on_cpu and not with_norms else self._norms(*kinds.values())
         norms = found[0] if found else None
         if not on_cpu:

@@ -97,7 +97,7 @@ class WeightState:
         assert sample is not None
         if restore:
             sample.draw.restore(keep_sample=keep_sample)
-        torch.clear_autocast_cache()
+            torch.clear_autocast_cache()
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
         _held.discard(self)
         return sample
