@@ -349,3 +349,11 @@ def test_every_weight_of_attention_starts_from_the_members_seed():
         is_zero = name in ("attention.in_proj_bias", "attention.out_proj.bias")
         assert torch.equal(starts[0], starts[1]) == is_zero, name
         assert not is_zero or not starts.any()
+
+
+def test_a_frozen_weight_is_refused():
+    network = MLP(2, 4, 1)
+    network[0].bias.requires_grad_(False)
+    members = [Member(np.zeros((5, 2)), np.zeros(5))]
+    with pytest.raises(ValueError, match=r"'0.bias' has requires_grad=False"):
+        train(members, network, Method("vadam"), epochs=1)

@@ -39,6 +39,12 @@ class Settings:
     def check(self) -> None:
         """Raise ValueError if the network does not fit the engine, the likelihood or the method."""
         choose(self.engine, self.network, self.likelihood)
+        frozen = [name for name, p in self.network.named_parameters() if not p.requires_grad]
+        if frozen:
+            raise ValueError(
+                f"{frozen[0]!r} has requires_grad=False, but every weight of a stack is trained: register it as a buffer, or train one "
+                f"network by an optimizer"
+            )
         if self.method.drops_out:
             check_dropout(self.network)
 
