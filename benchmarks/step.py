@@ -2,7 +2,8 @@
 
     python -m benchmarks.step [--repeats 10] [--threads 2] [--only networks work plain growth profile] [--out benchmarks/results/step.json]
 
-Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam.
+Methods take turns; a time is the median over the rounds, a ratio the median of each round's ratio to fused Adam. Training steps are
+measured in three processes, and the median of the three counts.
 The work alone is what there is besides forward and backward: drawing weights, restoring the mean, updating, on the tensors of a
 ResNet-18. Peers that are not installed are left out: pip install ivon-opt posteriors.
 """
@@ -33,7 +34,7 @@ N = 50_000
 BARS = dict.fromkeys(TRAINED, 1.1) | {"mlp": 1.3, "cnn": 1.05, "transformer": 1.05}
 CLIP = {"lstm": 5.0}
 """Largest absolute value in a gradient, where the experiment clips."""
-PROCESSES = 7
+PROCESSES, NETWORK_PROCESSES = 7, 3
 Step = Callable[[], object]
 FAMILY: dict[str, Callable[..., vadam.VariationalOptimizer]] = {
     "Vadam": partial(vadam.Vadam, num_data=N, init_precision=N),
@@ -243,27 +244,51 @@ def usable(make: Callable[[str], Step], methods: list[str]) -> dict[str, Step]:
     return steps
 
 
-def table(steps: dict[str, Step], repeats: int) -> dict[str, dict[str, float]]:
+Rows = dict[str, dict[str, float]]
+
+
+def measured(steps: dict[str, Step], repeats: int) -> Rows:
     seconds(steps, 2)
     times = seconds(steps, repeats)
-    rows = {}
-    print(f"  {'':34} {'ms':>9} {'x fused Adam':>12}")
-    for name, found in times.items():
-        rows[name] = {
+    return {
+        name: {
             "ms": round(1000 * statistics.median(found), 3),
             "ratio": round(ratio(found, times["Adam fused"]), 3),
         }
-        print(f"  {name:34} {rows[name]['ms']:9.2f} {rows[name]['ratio']:12.2f}", flush=True)
-    return rows
+        for name, found in times.items()
+    }
+
+
+def show(rows: Rows) -> None:
+    print(f"  {'':34} {'ms':>9} {'x fused Adam':>12}")
+    for name, row in rows.items():
+        print(f"  {name:34} {row['ms']:9.2f} {row['ratio']:12.2f}", flush=True)
 
 
 def networks(repeats: int) -> dict[str, Any]:
+    """Measure each network in new processes: where its tensors lie in memory differs between processes."""
     results = {}
     for name, make in TRAINED.items():
         print(f"\na training step, {name}: {make.__doc__}")
-        results[name] = table(usable(partial(training, name), NETWORK_METHODS), repeats)
-        print(f"  bar for Vadam: {BARS[name]} x")
+        runs = [in_new_process(_network, name, repeats, torch.get_num_threads()) for _ in range(NETWORK_PROCESSES)]
+        results[name] = {
+            method: {key: statistics.median(run[method][key] for run in runs) for key in ("ms", "ratio")}
+            for method in runs[0]
+        }
+        show(results[name])
+        shown = ", ".join(f"{run['Vadam']['ratio']:.2f}" for run in runs)
+        print(f"  bar for Vadam: {BARS[name]} x; in single processes {shown}")
     return results
+
+
+def _network(name: str, repeats: int, threads: int) -> Rows:
+    torch.set_num_threads(threads)
+    return measured(usable(partial(training, name), NETWORK_METHODS), repeats)
+
+
+def in_new_process(function: Callable[..., Any], *arguments: Any) -> Any:
+    with ProcessPoolExecutor(1, get_context("spawn")) as process:
+        return process.submit(function, *arguments).result()
 
 
 def alone(repeats: int) -> dict[str, Any]:
@@ -271,7 +296,8 @@ def alone(repeats: int) -> dict[str, Any]:
     print(
         f"\nthe optimizer's work alone: {sum(torch.Size(s).numel() for s in shapes)} weights in {len(shapes)} tensors"
     )
-    rows = table(usable(lambda name: work(name, shapes), WORK_METHODS), repeats)
+    rows = measured(usable(lambda name: work(name, shapes), WORK_METHODS), repeats)
+    show(rows)
     best = rows["Vadam"]["ms"]
     if "ivon-opt" in rows:
         print(f"  Vadam against ivon-opt: {rows['ivon-opt']['ms'] / best:.1f} x faster (bar 25)")
@@ -359,8 +385,7 @@ def without_native(repeats: int) -> dict[str, Any]:
     print(f"\nthe optimizer's work without native loops, median of {PROCESSES} processes")
     runs = []
     for _ in range(PROCESSES):
-        with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            runs.append(process.submit(_milliseconds, names, repeats, threads).result())
+        runs.append(in_new_process(_milliseconds, names, repeats, threads))
         print("  " + ", ".join(f"{name} {ms:.1f} ms" for name, ms in runs[-1].items()), flush=True)
     return {
         name: {"ms": statistics.median(run[name] for run in runs), "all": [run[name] for run in runs]} for name in names
