@@ -525,6 +525,21 @@ FOUND = (
         "a damaged MATLAB file of USPS in a data folder ended in a traceback, or in a crash of scipy",
         "test_a_damaged_matlab_file_is_refused_unread",
     ),
+    (
+        "a hostile reader",
+        "the posterior of a stack that went on from an earlier one lost its temperature, and was too narrow a prior",
+        "test_a_posterior_that_went_on_knows_its_temperature",
+    ),
+    (
+        "a hostile reader",
+        "`Member(earlier=…)` took a posterior of another temperature or a pruned one, and ended in a KeyError for other weights",
+        "test_an_earlier_posterior_that_does_not_fit_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`tune` ended in a KeyError for the accuracy of a regression, after its first round, and for cells without a text as name",
+        "test_wrong_arguments",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
