@@ -540,6 +540,11 @@ FOUND = (
         "`tune` ended in a KeyError for the accuracy of a regression, after its first round, and for cells without a text as name",
         "test_wrong_arguments",
     ),
+    (
+        "a hostile reader",
+        "`VadamClassifier(logit_temperature=0)` was taken for 1",
+        "test_bad_input",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
