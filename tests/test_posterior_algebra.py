@@ -3,13 +3,14 @@
 import math
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 from torch.nn.utils import prune
 
 import vadam
-from vadam.gaussian import MeanFieldGaussian, Shares, UninformedPosterior
+from vadam.gaussian import MeanFieldGaussian, RotatedGaussian, Shares, UninformedPosterior
 
 
 def gaussian(seed: int = 0, **fields) -> MeanFieldGaussian:
@@ -95,6 +96,17 @@ def test_tempering_divides_the_precision():
     for name in post.mean:
         torch.testing.assert_close(cold.precision[name], 4 * post.precision[name])
         assert torch.equal(cold.mean[name], post.mean[name])
+
+
+@pytest.mark.parametrize(
+    "number", [np.float32(0.25), np.array(0.25), torch.tensor(0.25)], ids=lambda x: type(x).__name__
+)
+@pytest.mark.parametrize("kind", [MeanFieldGaussian, RotatedGaussian])
+def test_a_temperature_of_numpy_or_torch_is_saved(number, kind, tmp_path):
+    post = gaussian() if kind is MeanFieldGaussian else RotatedGaussian.of(gaussian())
+    vadam.save(tmp_path / "post.safetensors", post.tempered(number))
+    loaded = vadam.load(tmp_path / "post.safetensors").posterior
+    assert loaded.temperature == dict.fromkeys(post.mean, 0.25)
 
 
 def test_distance_is_the_wasserstein_distance():

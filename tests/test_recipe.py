@@ -185,3 +185,25 @@ def test_the_draws_of_a_sampler_are_not_counted_as_examples(draws: int, in_batch
         assert (group["num_data"], group["batch_size"]) == (200, 20)
     part = samplers.BatchSampler(samplers.SubsetRandomSampler(range(50)), 20, False)
     assert vadam.from_adam(mlp(), DataLoader(DATA, batch_sampler=part)).param_groups[0]["num_data"] == 50
+
+
+def test_items_that_may_be_batches_are_not_counted_as_examples() -> None:
+    sampler = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(DATA), 4, False)
+    loader = DataLoader(DATA, sampler=sampler, batch_size=None)  # 50 batches of 4 examples
+    with pytest.raises(ValueError, match="num_data is needed: the loader has batch_size=None"):
+        vadam.from_adam(mlp(), loader, batch_size=4)
+    assert vadam.from_adam(mlp(), loader, num_data=200, batch_size=4).param_groups[0]["num_data"] == 200
+
+
+def test_an_earlier_posterior_is_matched_by_name_where_layers_are_frozen_or_new() -> None:
+    layers = [layer for _ in range(3) for layer in (nn.Linear(4, 4), nn.LayerNorm(4))]
+    model = nn.Sequential(*layers)
+    earlier = vadam.from_adam(model, num_data=200, batch_size=20).posterior(model)
+    model[2].requires_grad_(False)
+    model[3].requires_grad_(False)
+    opt = vadam.from_adam(model, num_data=100, batch_size=20, prior=earlier)
+    found = opt.posterior(model).prior_mean
+    assert found is not None
+    assert list(found) == ["0.weight", "0.bias", "4.weight", "4.bias"]
+    for name, mean in found.items():
+        torch.testing.assert_close(mean, earlier.mean[name])

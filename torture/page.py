@@ -495,6 +495,56 @@ FOUND = (
         "`torch.export` of an attached model that held a sample lost the mean; in training mode it broke the optimizer",
         "test_a_model_exported_in_a_sample_is_exported_at_its_mean",
     ),
+    (
+        "a hostile reader",
+        "an earlier posterior as prior, matched by order, gave a layer the prior of a frozen one of the same shape; so did `from_adam`",
+        "test_an_earlier_posterior_is_matched_by_name_where_layers_are_frozen_or_new",
+    ),
+    (
+        "a hostile reader",
+        "`prior=` a pruned posterior sampled the pruned weights again",
+        "test_a_pruned_posterior_is_no_prior",
+    ),
+    (
+        "a hostile reader",
+        "`tuning.noise_precision` compared every target with every output where targets were [n] and outputs [S, n, 1]",
+        "test_targets_and_outputs_without_their_last_axis",
+    ),
+    (
+        "a hostile reader",
+        "`from_adam` counted the items of a loader with `batch_size=None`, which are batches, as training examples",
+        "test_items_that_may_be_batches_are_not_counted_as_examples",
+    ),
+    (
+        "a hostile reader",
+        "a posterior that was tempered by a number of torch, or a float32 of numpy, could not be saved",
+        "test_a_temperature_of_numpy_or_torch_is_saved",
+    ),
+    (
+        "a hostile reader",
+        "a damaged MATLAB file of USPS in a data folder ended in a traceback, or in a crash of scipy",
+        "test_a_damaged_matlab_file_is_refused_unread",
+    ),
+    (
+        "a hostile reader",
+        "the posterior of a stack that went on from an earlier one lost its temperature, and was too narrow a prior",
+        "test_a_posterior_that_went_on_knows_its_temperature",
+    ),
+    (
+        "a hostile reader",
+        "`Member(earlier=…)` took a posterior of another temperature or a pruned one, and ended in a KeyError for other weights",
+        "test_an_earlier_posterior_that_does_not_fit_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`tune` ended in a KeyError for the accuracy of a regression, after its first round, and for cells without a text as name",
+        "test_wrong_arguments",
+    ),
+    (
+        "a hostile reader",
+        "`VadamClassifier(logit_temperature=0)` was taken for 1",
+        "test_bad_input",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -94,7 +94,7 @@ def from_adam(
         for argument in (arguments.TEMPERATURE, arguments.DATA_WEIGHT, arguments.PRIOR_PRECISION):
             argument.check(settings[argument.name])
         settings["init_precision"] = (settings["prior_precision"] + START * N * settings["data_weight"]) / T
-    return Vadam(_groups(model), **settings).attach(model)
+    return Vadam(_groups(model, settings.get("prior")), **settings).attach(model)
 
 
 def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int | None) -> tuple[int, int]:
@@ -103,6 +103,12 @@ def _sizes(loader: DataLoader[Any] | None, num_data: int | None, batch_size: int
     ranks = sampler.num_replicas if isinstance(sampler, DistributedSampler) else 1
     if num_data is None and isinstance(sampler, DistributedSampler):
         num_data = len(sampler.dataset)  # type: ignore[arg-type]  # the sampler itself has the examples of one rank
+    batches = getattr(loader, "batch_size", 0) is None and getattr(loader, "batch_sampler", None) is None
+    if num_data is None and batches:
+        raise ValueError(
+            "num_data is needed: the loader has batch_size=None, so that an item may be a batch, and its number of items says nothing. "
+            "Pass num_data="
+        )
     if num_data is None:
         examples = getattr(loader, "dataset", None) if sampler is None else _drawn_from(sampler)
         if not isinstance(examples, Sized):
@@ -141,16 +147,20 @@ def _memory(steps: int | None) -> float:
     return min(LONGEST_MEMORY, max(SHORTEST_MEMORY, 1.0 - FADING / steps))
 
 
-def _groups(model: nn.Module) -> list[dict[str, Any]]:
-    """Return the trained weights in two groups: sampled, and those of normalisation layers, which are not."""
+def _groups(model: nn.Module, prior: Any) -> list[dict[str, Any]]:
+    """Return the trained weights in two groups: sampled, and those of normalisation layers, which are not.
+
+    They have names where an earlier posterior is the prior, because layers may have been frozen or added since.
+    """
     normalising = {
         id(p) for module in model.modules() if isinstance(module, NORMALISATIONS) for p in module.parameters()
     }
-    trained = [p for p in model.parameters() if p.requires_grad]
-    sampled = [p for p in trained if id(p) not in normalising]
+    trained = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    sampled, kept = ([pair for pair in trained if (id(pair[1]) in normalising) is kind] for kind in (False, True))
     if not sampled:
         raise ValueError(
             "the model has no weights to sample, as all are frozen or belong to normalisation layers: unfreeze some"
         )
-    kept = [p for p in trained if id(p) in normalising]
-    return [{"params": sampled}, *([{"params": kept, "deterministic": True}] if kept else [])]
+    named = isinstance(prior, MeanFieldGaussian) and any(name in prior.mean for name, _ in sampled)
+    groups: list[dict[str, Any]] = [{"params": sampled}, *([{"params": kept, "deterministic": True}] if kept else [])]
+    return groups if named else [{**group, "params": [p for _, p in group["params"]]} for group in groups]

@@ -285,6 +285,37 @@ def test_parameters_without_names_are_matched_by_their_order():
         vadam.Vadam([*model.parameters(), nn.Parameter(torch.zeros(2))], num_data=10, prior=prior)
 
 
+def test_parameters_without_names_are_refused_where_some_of_the_posterior_would_be_left_over():
+    """The weights of a layer that is frozen now would be the prior of the next layer, if their shapes are equal."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    model[0].requires_grad_(False)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    with pytest.raises(
+        ValueError, match=r"has 4 sampled parameters, but the optimizer has 2, .* pass model.named_param"
+    ):
+        vadam.Vadam(trained, num_data=10, prior=earlier)
+    assert torch.equal(
+        vadam.Vadam(model.parameters(), num_data=10, prior=earlier).state[model[1].weight]["prior_mean"],
+        earlier.mean["1.weight"],
+    )
+
+
+def test_a_group_with_another_prior_takes_no_part_of_the_posterior_by_order():
+    body, head = nn.Linear(3, 3), nn.Linear(3, 3)
+    earlier = vadam.Vadam(body.parameters(), num_data=10).posterior(body)
+    groups = [{"params": [*head.parameters()]}, {"params": [*body.parameters()], "prior": earlier}]
+    opt = vadam.Vadam(groups, num_data=10)
+    assert torch.equal(opt.state[body.weight]["prior_mean"], body.weight)
+
+
+def test_a_pruned_posterior_is_no_prior():
+    model = nn.Linear(3, 1)
+    _, pruned = vadam.Vadam(model.named_parameters(), num_data=10).posterior().prune(0.5)
+    with pytest.raises(ValueError, match="would sample its pruned weights again"):
+        vadam.Vadam(model.named_parameters(), num_data=10, prior=pruned)
+
+
 def test_learned_prior_precision_is_the_maximum_of_the_bound():
     """The prior precision after an update maximises the ELBO's only term in λ; scipy finds the same number."""
     from scipy.optimize import minimize_scalar

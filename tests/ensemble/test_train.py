@@ -11,6 +11,7 @@ from torch import nn
 from ensemble.reference import METHODS, train_alone
 from vadam.ensemble import MLP, Member, Method, Settings, Trainer, train
 from vadam.ensemble.minibatches import Order
+from vadam.gaussian import MeanFieldGaussian
 
 IDS = [f"{m.name}-S{m.samples}" for m in METHODS]
 
@@ -357,3 +358,35 @@ def test_a_frozen_weight_is_refused():
     members = [Member(np.zeros((5, 2)), np.zeros(5))]
     with pytest.raises(ValueError, match=r"'0.bias' has requires_grad=False"):
         train(members, network, Method("vadam"), epochs=1)
+
+
+def continued(earlier, temperature=0.2):
+    x, y = problem()
+    members = [Member(x, y, temperature=temperature, earlier=earlier)]
+    return train(members, MLP(3, 4, 1), Method("vadam", lr=0.01), epochs=1, standardise=False).stack.posterior(0)
+
+
+def test_an_earlier_posterior_that_does_not_fit_is_refused():
+    first = continued(None)
+    names = dict(zip(first.mean, "abcd", strict=True))
+    renamed = MeanFieldGaussian(
+        *({names[name]: x for name, x in part.items()} for part in (first.mean, first.precision))
+    )
+    flat = MeanFieldGaussian(*({name: x[:1] for name, x in part.items()} for part in (first.mean, first.precision)))
+    for earlier, message in (
+        (renamed, "the earlier posterior of member 0 lacks"),
+        (flat, "the earlier posterior of member 0 of .* has shape"),
+        (first.prune(0.5)[1], "is pruned, but its weights would be sampled again"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            continued(earlier)
+    with pytest.raises(ValueError, match=r"has the temperature 0.2, but the member 1: give it"):
+        continued(first, temperature=1.0)
+    assert continued(first.tempered(2.0)).num_weights == first.num_weights
+
+
+def test_a_posterior_that_went_on_knows_its_temperature():
+    """Otherwise it would be a prior too narrow by that factor."""
+    first = continued(None)
+    second = continued(first)
+    assert second.temperature == first.temperature == dict.fromkeys(first.mean, pytest.approx(0.2))

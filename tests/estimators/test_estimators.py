@@ -281,6 +281,11 @@ def test_constant_target():
         (VadamClassifier(tune=False), lambda X, y: (X, y), "Unknown label type: continuous"),
         (VadamRegressor(folds=6), lambda X, y: (X[:5], y[:5]), "folds=6 is not valid for n_samples=5"),
         (VadamRegressor(folds=1), lambda X, y: (X, y), "folds=1 is not valid"),
+        (
+            VadamClassifier(logit_temperature=0.0),
+            lambda X, y: (X, np.arange(len(X)) % 2),
+            "logit_temperature=0.0 is not valid: give a pos",
+        ),
         (VadamRegressor(members=0, tune=False), lambda X, y: (X, y), "members=0 is not valid"),
         (VadamRegressor(prior_precision=0), lambda X, y: (X, y), "prior_precision=0 is not valid: give a positive"),
         (VadamRegressor(hidden=50), lambda X, y: (X, y), r"hidden=50 is not valid: .* e.g. \(50,\)"),

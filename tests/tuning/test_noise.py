@@ -38,6 +38,18 @@ def test_samples_that_explain_nearly_all(deviation):
     assert noise_precision([(f, y)]) == pytest.approx(deviation**-2, rel=0.1)
 
 
+def test_targets_and_outputs_without_their_last_axis():
+    """A vector of targets against outputs [S, n, 1] is no table of all pairs."""
+    generator = torch.Generator().manual_seed(0)
+    y = torch.randn(50, 1, generator=generator).double()
+    f = y + 0.5 * torch.randn(4, 50, 1, generator=generator).double()
+    wanted = noise_precision([(f, y)])
+    for outputs, targets in ((f, y[:, 0]), (f[..., 0], y), (f[..., 0], y[:, 0])):
+        assert noise_precision([(outputs, targets)]) == wanted
+    with pytest.raises(ValueError, match="targets of shape"):
+        noise_precision([(f, y[:1])])
+
+
 def test_predictions_without_error():
     y = torch.ones(5, 1).double()
     assert math.isfinite(noise_precision([(y[None], y)]))

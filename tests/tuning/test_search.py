@@ -256,12 +256,14 @@ def test_random_points_fill_the_space():
         ({"space": {"epochs": (1, 10)}}, "'epochs' cannot be searched: the space may name dropout, lr"),
         ({"cells": {"a": [replace(folds()[0], lr=math.inf)]}}, "fold 0 of cell 'a': lr must be in .* got inf"),
         ({"metric": "rmse"}, "metric='rmse' is not valid"),
+        ({"metric": "accuracy"}, "metric='accuracy' needs likelihood='bernoulli' or 'categorical', not 'gaussian'"),
+        ({"cells": {1: folds()}}, "cell 1 must have a name, a text"),
         ({"trials": 0}, "trials=0 is not valid"),
     ],
 )
 def test_wrong_arguments(tmp_path, change, message):
     arguments = {"cells": {"a": folds()}, "space": SPACE, **change}
     cells, space = arguments.pop("cells"), arguments.pop("space")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((TypeError, ValueError), match=message):
         tune(cells, space, MLP(2, 4, 1), METHOD, **arguments, journal=tmp_path / "journal.jsonl")
     assert not (tmp_path / "journal.jsonl").exists()

@@ -148,3 +148,14 @@ def test_the_cache_defaults_to_the_home_folder(monkeypatch, tmp_path):
     from vadam_paper.data import folders
 
     assert folders.cache() == tmp_path / ".cache" / "vadam"
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"MATLAB 5.0 MAT-file", bytes(300), b"MATLAB".ljust(126) + b"IM\xff\xff\xff\xff" * 40]
+)
+def test_a_damaged_matlab_file_is_refused_unread(content, cache):
+    """Scipy raises an error of its own at most of them, and crashes at some."""
+    (cache / "usps").mkdir(parents=True)
+    (cache / "usps/usps_resampled.mat").write_bytes(content)
+    with pytest.raises(data.ChecksumMismatch, match=r"cannot be read as 'usps-3vs5' .its sha256 is"):
+        data.load("usps-3vs5", download=False)

@@ -85,9 +85,9 @@ class Stack:
         if self.precision is None:
             return MeanFieldGaussian({}, {}, point=mean)
         precision = {name: value[member] for name, value in self.precision.items()}
-        if self.prior_precision is None:
-            return MeanFieldGaussian(mean, precision)
         T = 1.0 if self.temperature is None else float(self.temperature[member])
+        if self.prior_precision is None:
+            return MeanFieldGaussian(mean, precision, temperature=dict.fromkeys(mean, T) if T != 1 else {})
         return MeanFieldGaussian(
             mean,
             precision,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -18,6 +19,8 @@ from vadam.ensemble.method import Method
 from vadam.ensemble.minibatches import Batch, Rows, Schedule, minibatches
 from vadam.ensemble.noise import Stream
 from vadam.ensemble.stack import Stack
+from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian.named_tensors import check_shapes
 from vadam.likelihoods import CONTINUOUS
 
 
@@ -189,16 +192,34 @@ def _earlier_posteriors(method: Method, members: list[Member], shapes: Shapes, d
     """Return the prior's mean and precision of every weight, [E, P], where members go on from an earlier posterior."""
     if not any(member.earlier is not None for member in members):
         return {}
-    earlier = [member.earlier for member in members]
-    if None in earlier or not method.has_prior or not method.has_posterior:
+    earlier = [member.earlier for member in members if member.earlier is not None]
+    if len(earlier) < len(members) or not method.has_prior or not method.has_posterior:
         raise ValueError("an earlier posterior must be given to all members or none, and needs a rule with a prior")
-    temperature = torch.tensor([method.values_of(member)["temperature"] for member in members], dtype=dtype)[:, None]
+    temperatures = [float(method.values_of(member)["temperature"]) for member in members]
+    for e, (post, T) in enumerate(zip(earlier, temperatures, strict=True)):
+        _check_earlier(f"the earlier posterior of member {e}", post, T, shapes)
+    temperature = torch.tensor(temperatures, dtype=dtype)[:, None]
     mean, precision = (
         torch.stack([torch.cat([getattr(post, part)[name].flatten() for name in shapes]) for post in earlier]).to(dtype)
         for part in ("mean", "precision")
     )
     start = {"init_precision": precision} if "init_precision" in method.settings else {}
     return {"prior": mean, "prior_precision": precision * temperature, **start}
+
+
+def _check_earlier(name: str, post: MeanFieldGaussian, T: float, shapes: Shapes) -> None:
+    """Raise ValueError unless a posterior is one of the network's weights, all sampled, at the member's temperature."""
+    check_shapes(name, post.mean, {weight: torch.Size(shape) for weight, shape in shapes.items()})
+    if post.pruned:
+        raise ValueError(
+            f"{name} is pruned, but its weights would be sampled again: give the one that prune() was called on"
+        )
+    for weight, total in post.temperature.items():
+        own = total / post.tempered_by.get(weight, 1.0)
+        if not (math.isclose(T, total, rel_tol=1e-6) or math.isclose(T, own, rel_tol=1e-6)):
+            raise ValueError(
+                f"{name} has the temperature {own:g}, but the member {T:g}: give it Member(temperature={own:g})"
+            )
 
 
 def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype) -> Tensor:

@@ -17,7 +17,9 @@ def check_arguments(estimator: VadamEstimator) -> None:
         value = getattr(estimator, name)
         if not _is_count(value):
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-    optional = [name for name in ("lr", "noise_scale") if getattr(estimator, name, None) is not None]
+    optional = [
+        name for name in ("lr", "noise_scale", "logit_temperature") if getattr(estimator, name, None) is not None
+    ]
     numbers = [name for name in ("prior_precision", "noise_precision", "temperature") if hasattr(estimator, name)]
     for name in (*numbers, *optional):
         value = getattr(estimator, name)

@@ -183,6 +183,7 @@ class MeanFieldGaussian:
 
     def tempered(self, temperature: float) -> MeanFieldGaussian:
         """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
+        temperature = float(temperature)
         if not 0 < temperature < math.inf:
             raise ValueError(f"temperature must be in (0, inf), got {temperature!r}")
         precision = {name: value / temperature for name, value in self.precision.items()}

@@ -56,7 +56,9 @@ class VariationalOptimizer(Recovery):
         self.samples, self.antithetic, self.generator, self.nonfinite = samples, antithetic, generator, nonfinite
         self.backend, self.store_mean = backend, store_mean
         self._start_afresh()
-        super().__init__(params, {"deterministic": False, **declared, **defaults, **given})
+        everything = {"deterministic": False, **declared, **defaults, **given}
+        super().__init__(params, everything)
+        prior.check_order(self, everything.get("prior"))
 
     def _start_afresh(self) -> None:
         """Set up what is neither an argument nor in the state: no sample, no attached model, no step under way."""

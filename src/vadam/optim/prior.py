@@ -58,6 +58,11 @@ def check(group: Group) -> float | str:
 
 
 def _check_posterior(group: Group) -> None:
+    if group["prior"].pruned:
+        raise ValueError(
+            "prior: the posterior is pruned, but the training would sample its pruned weights again: give the one that prune() was "
+            "called on, and then hold the zeros by torch.nn.utils.prune.custom_from_mask with the masks that prune() returned"
+        )
     if group["prior_precision"] != PRIOR_PRECISION.default:
         raise ValueError(
             f"prior_precision={group['prior_precision']!r} contradicts a posterior as prior, which brings its own precisions: "
@@ -115,7 +120,7 @@ def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[st
         if missing is not None:
             raise ValueError(f"prior: the posterior has no parameter {missing!r}, but {[*post.mean, *post.point]}")
         return names
-    earlier = [other for other in opt.param_groups if other is not group]
+    earlier = [other for other in opt.param_groups if other is not group and other.get("prior") == "posterior"]
     first = sum(len(other["params"]) for other in earlier if other["deterministic"] == group["deterministic"])
     names = [*(post.point if group["deterministic"] else post.mean)][first : first + len(group["params"])]
     if len(names) < len(group["params"]):
@@ -124,6 +129,20 @@ def _names(opt: RuleOptimizer, group: Group, post: MeanFieldGaussian) -> list[st
             f"this optimizer's: pass model.named_parameters(), so that they are matched by name"
         )
     return names
+
+
+def check_order(opt: RuleOptimizer, given: Any) -> None:
+    """Refuse a posterior for all groups of which weights would be left over where it is matched by order: which ones is unknown."""
+    if not isinstance(given, MeanFieldGaussian):
+        return
+    ordered = [group for group in opt.param_groups if group.get("prior") == "posterior" and "param_names" not in group]
+    for deterministic, weights in ((False, given.mean), (True, given.point)):
+        count = sum(len(group["params"]) for group in ordered if group["deterministic"] == deterministic)
+        if 0 < count < len(weights):
+            raise ValueError(
+                f"prior: the posterior has {len(weights)} {'points' if deterministic else 'sampled parameters'}, but the optimizer "
+                f"has {count}, so their order does not say which belong together: pass model.named_parameters()"
+            )
 
 
 def _laid_out_as(p: Tensor, value: Tensor) -> Tensor:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from vadam import metrics
-from vadam.likelihoods import Gaussian
+from vadam.likelihoods import Gaussian, like_output
 
 BELOW, ABOVE = 1.0, 10.0
 """Search interval of log τ around that of the mean prediction, whose squared error is an upper bound of the noise."""
@@ -24,17 +24,20 @@ SMALLEST = 1e-30
 
 
 def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]]) -> float:
-    """Return the τ that maximises the likelihood of the targets [n, 1] under the outputs [S, n, 1] of each pair."""
+    """Return the τ that maximises the likelihood of the targets [n, 1] or [n] under the outputs [S, n, 1] of each pair."""
     try:
         from scipy.optimize import minimize_scalar
     except ImportError as error:
         raise ImportError('fitting the noise needs scipy: pip install "vadam[tune]"') from error
 
+    outputs = [f.unsqueeze(-1) if f.dim() == 2 else f for f, _ in predictions]
+    pairs = [(f, like_output(y, f[0])) for f, (_, y) in zip(outputs, predictions, strict=True)]
+
     def loss(log_tau: float) -> float:
         tau = torch.tensor(log_tau, dtype=torch.float64).exp()
-        return -sum(metrics.log_likelihood(log_prob(f, y, tau)).item() * len(y) for f, y in predictions)
+        return -sum(metrics.log_likelihood(log_prob(f, y, tau)).item() * len(y) for f, y in pairs)
 
-    errors = torch.cat([f.mean(0) - y for f, y in predictions])
+    errors = torch.cat([(f.mean(0) - y).flatten() for f, y in pairs])
     middle = -math.log(max(float((errors**2).mean()), SMALLEST))
     bounds = (middle - BELOW, middle + ABOVE)
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x)

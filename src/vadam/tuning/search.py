@@ -24,6 +24,7 @@ from vadam.tuning.journal import Journal, Trial
 from vadam.tuning.suggest import Point, Space, check_space, next_points, random_point
 
 TUNABLE = ("dropout", "lr", "noise_precision", "prior_precision", "temperature")
+CLASSIFYING = ("bernoulli", "categorical")
 METRICS = ("log_likelihood", "joint_log_likelihood", "accuracy")
 
 
@@ -76,6 +77,10 @@ def tune(
     """
     check_space(space)
     _check(cells, space, method, metric, trials, startup, at_once)
+    if metric == "accuracy" and (likelihood := training.get("likelihood", "gaussian")) not in CLASSIFYING:
+        raise ValueError(
+            f"metric='accuracy' needs likelihood='bernoulli' or 'categorical', not {likelihood!r}: maximise 'log_likelihood'"
+        )
     folds = {cell: list(members) for cell, members in cells.items()}
     record = Journal(
         journal, _description(folds, space, network, method, metric, startup, at_once, robust, seed, training)
@@ -169,6 +174,8 @@ def _check(
     if not cells:
         raise ValueError("there is no cell to tune: give at least one")
     for cell, members in cells.items():
+        if not isinstance(cell, str):
+            raise TypeError(f"cell {cell!r} must have a name, a text: give str({cell!r})")
         if not members or any(member.test is None for member in members):
             raise ValueError(f"cell {cell!r} needs folds to score: members with test rows, at least one")
     if unknown := sorted(set(space) - set(TUNABLE)):

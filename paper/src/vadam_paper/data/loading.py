@@ -123,7 +123,14 @@ def check(name: str, root: Root = None) -> Place:
 
 def _in_folder(form: OnDisk, folder: Path, origin: str) -> Place:
     paths = [folder / file.path for file in form.files]
-    return Place(origin, ", ".join(map(str, paths)), lambda: form.read(*paths))
+
+    def read() -> Arrays | bytes:
+        for file, path in zip(form.files, paths, strict=True):
+            if form.trusts and (found := file.checksum(path)) != file.sha256:
+                raise ValueError(f"its sha256 is {found}, that of the published file {file.sha256}")
+        return form.read(*paths)
+
+    return Place(origin, ", ".join(map(str, paths)), read)
 
 
 def _read(dataset: Dataset, place: Place, options: dict[str, Any]) -> Table | Text:

@@ -27,10 +27,11 @@ class File:
 
 @dataclass(frozen=True)
 class OnDisk:
-    """One form of a set on disk: its files and their reader."""
+    """One form of a set on disk: its files and their reader, which gets only the published bytes if it ``trusts`` them."""
 
     files: tuple[File, ...]
     read: Callable[..., Arrays | bytes]
+    trusts: bool = False
 
     @property
     def downloadable(self) -> bool:
