@@ -126,7 +126,8 @@ def step_tables(record: dict[str, Any]) -> str:
     results, text = record["results"], ""
     if "networks" in results:
         names = list(dict.fromkeys(method for rows in results["networks"].values() for method in rows))
-        text += "\n## A training step\n\nForward, backward and optimizer, as a multiple of a step with fused Adam; the median of three processes.\n"
+        text += "\n## A training step\n\nForward, backward and optimizer, as a multiple of a step with fused Adam; the median of three "
+        text += "processes.\n"
         text += head("", *results["networks"])
         for method in names:
             found = [rows.get(method) for rows in results["networks"].values()]
