@@ -48,7 +48,7 @@ class Config(BaseConfig):
     """Standard deviations of the noise, for grey values in [0, 1]."""
     methods: tuple[str, ...] = METHODS
     seeds: int = 5
-    long: tuple[int, ...] = (30,)
+    long: tuple[int, ...] = (30, 60)
     """Other numbers of epochs, for the study of the training time."""
 
     @property
