@@ -77,6 +77,18 @@ def test_a_category_that_was_never_seen_makes_predictions_less_sure():
     assert unsure > 5 * sure
 
 
+def test_rows_with_unseen_values_are_predicted_as_if_they_were_alone():
+    random = np.random.default_rng(0)
+    n = 100
+    X = pd.DataFrame({"a": random.normal(size=n), "b": 10 * random.normal(size=n), "c": random.choice([*"pqrs"], n)})
+    model = VadamRegressor(members=2, epochs=5, tune=False, random_state=0).fit(X, 3 * X["a"] + X["b"])
+    alone = pd.DataFrame({"a": [0.5], "b": [np.nan], "c": ["new"]})
+    many = pd.concat([alone, X, alone, alone], ignore_index=True)
+    predicted = model.predict_quantiles(many, (0.1, 0.9))[[0, -2, -1]]
+    np.testing.assert_allclose(predicted, model.predict_quantiles(alone, (0.1, 0.9)).repeat(3, axis=0))
+    assert np.ptp(predicted[0]) > 10  # as wide as the values of training differ
+
+
 def test_noise_by_input_is_found_and_chosen():
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, (400, 1))
