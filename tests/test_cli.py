@@ -427,6 +427,24 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
     assert floats(dataframe.read(path, {"v": column})["v"]).tolist() == [number, 950]
 
 
+@pytest.mark.parametrize(
+    ("separator", "beside", "then"), [(",", '"1.635,31 €"', "-1.576"), (";", "2,5", "0.680"), ("\t", "598,5", "-0.546")]
+)
+def test_a_number_beside_europeans_numbers_has_the_size_of_the_training(
+    separator: str, beside: str, then: str, tmp_path: Path
+) -> None:
+    """A file of one row does not tell that its columns are written in two ways, as the file of the training does."""
+    values = np.random.default_rng(0).normal(size=80)
+    head = f"v{separator}price\n"
+    (path := tmp_path / "t.csv").write_text(head + "".join(f"{v:.3f}{separator}{beside}\n" for v in values))
+    X = dataframe.read(path)[["v"]]
+    np.testing.assert_allclose(floats(X["v"]), values, atol=0.51e-3)
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"{head}{then}{separator}{beside}\n")
+    read = pd.Series(dataframe.read(path, {"v": column})["v"])
+    assert predicting._numbers(column, read).tolist() == [float(then)]
+
+
 def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=40)
     rows = "".join(f"{a:.2f};{a:.3f};{10_000 + 1000 * a:,.0f}\n" for a in x)

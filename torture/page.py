@@ -550,6 +550,11 @@ FOUND = (
         "rows with a value that was never seen were predicted otherwise beside other rows: 17 to 37 for the same row",
         "test_rows_with_unseen_values_are_predicted_as_if_they_were_alone",
     ),
+    (
+        "a hostile reader",
+        "`vadam fit` and `vadam predict` read 0.680 and -1.576 as 680 and -1576 beside a column with decimal commas",
+        "test_a_number_beside_europeans_numbers_has_the_size_of_the_training",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -25,7 +25,7 @@ SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
-EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
+EUROPEAN_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
 ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
@@ -135,6 +135,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
     surely = any(_is_european(of_text[name], surely=False) for name in of_text)
     may_be_european = surely or separator != ","
+    with_dots: list[Any] = []
     if may_be_european:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         may_be_european = not any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
@@ -160,7 +161,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
                 table[name] = _as_written(table[name], texts[name])
             elif known_column.kind == "number":
                 whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
-                signs = ",." if separator != "," or whole else ","
+                signs = ",." if separator != "," or whole or name in with_dots else ","
                 numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
