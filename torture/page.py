@@ -555,6 +555,11 @@ FOUND = (
         "`vadam fit` and `vadam predict` read 0.680 and -1.576 as 680 and -1576 beside a column with decimal commas",
         "test_a_number_beside_europeans_numbers_has_the_size_of_the_training",
     ),
+    (
+        "a hostile reader",
+        "`VadamClassifier` was certain where it predicted all held-out rows right: its log-likelihood of new rows was -0.72 instead of -0.12",
+        "test_classes_without_an_error_among_the_held_out_rows_are_not_certain",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -421,6 +421,17 @@ def test_the_noise_is_that_of_the_rows_that_count():
     assert np.diff(model.predict_interval(X[:20]))[:, 0].mean() < 0.8
 
 
+def test_classes_without_an_error_among_the_held_out_rows_are_not_certain():
+    """The likelihood of such rows grows without a bound as the temperature falls to 0."""
+    random = np.random.default_rng(13)
+    X, new = random.normal(size=(100, 3)), random.normal(size=(4000, 3))
+    above = [points[:, 0] + 0.5 * points[:, 1] > 0 for points in (X, new)]
+    model = VadamClassifier(budget=4, epochs=40, members=2, random_state=0).fit(X, above[0])
+    fitted = model.log_likelihood(new, above[1])
+    model.logit_temperature_ = 1.0
+    assert fitted > 1.3 * model.log_likelihood(new, above[1])
+
+
 def test_classes_are_as_sure_as_the_rows_that_count():
     random = np.random.default_rng(0)
     X = random.normal(size=(300, 2))
