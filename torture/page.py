@@ -560,6 +560,11 @@ FOUND = (
         "`VadamClassifier` was certain where it predicted all held-out rows right: its log-likelihood of new rows was -0.72 instead of -0.12",
         "test_classes_without_an_error_among_the_held_out_rows_are_not_certain",
     ),
+    (
+        "a hostile reader",
+        "`vadam predict` wrote versions such as 1.10 beside 1.9 as 1.1",
+        "test_ids_stand_beside_the_predictions_as_they_were_written",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

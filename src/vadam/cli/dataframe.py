@@ -212,13 +212,18 @@ def _labels_like_gaps(column: "pd.Series") -> list[str]:
 
 
 def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
-    """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
+    """Return the texts of a column, or its numbers if none is changed.
+
+    Ids such as "007", "+49", "12E4" or 2⁵³ + 1 would change, and versions such as "1.9" and "1.10", whose decimals vary in number.
+    """
     import pandas as pd
 
     if column.dtype.kind not in "iuf" or column.isna().all():
         return texts
     known = texts.str.strip()[column.notna()]
     if known.str.fullmatch(CHANGED_BY_READING).any():
+        return texts
+    if known.str.fullmatch(r"\d+\.\d*0").any() and known.str.partition(".")[2].str.len().nunique() > 1:
         return texts
     if pd.api.types.is_integer_dtype(column) or not known.str.fullmatch(r"-?\d+").all():
         return column
