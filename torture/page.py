@@ -565,6 +565,11 @@ FOUND = (
         "`vadam predict` wrote versions such as 1.10 beside 1.9 as 1.1",
         "test_ids_stand_beside_the_predictions_as_they_were_written",
     ),
+    (
+        "a hostile reader",
+        "a model of a frame with numbered columns, one of them constant, refused the array of the same numbers",
+        "test_an_array_predicts_as_a_frame_of_numbered_columns_of_which_one_is_left_out",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

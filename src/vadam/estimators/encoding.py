@@ -129,6 +129,8 @@ class TableEncoder:
     """The columns that are not used, with the reason."""
     notes: list[str] = field(default_factory=list)
     """Notes on how columns were converted."""
+    names: list[str] = field(default_factory=list)
+    """The names of all columns in the order of the table, by which those of an array are told."""
 
     @property
     def outputs(self) -> list[str]:
@@ -139,7 +141,7 @@ class TableEncoder:
         """Learn the columns of a table; raise ValueError if there is none to learn from."""
         self.columns, self.left_out, self.notes = [], {}, []
         frame = cells.is_frame(table)
-        names = [name for name, _ in cells.columns_of(table)]
+        self.names = names = [name for name, _ in cells.columns_of(table)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
         for name, values in cells.columns_of(table):
@@ -156,9 +158,10 @@ class TableEncoder:
         ``rng`` draws values that are unseen, for each row anew. ``fill`` chooses one of ``FILLS`` ways to fill them in all rows alike.
         """
         given, names = dict(cells.columns_of(table)), [column.name for column in self.columns]
-        of_array = names == [cells.column_name(k) for k in range(len(names))] and given.keys().isdisjoint(names)
-        if len(given) == len(names) and (of_array or not cells.is_frame(table)):
-            given = dict(zip(names, given.values(), strict=True))
+        fitted = self.names or names
+        of_array = fitted == [cells.column_name(k) for k in range(len(fitted))] and given.keys().isdisjoint(fitted)
+        if len(given) == len(fitted) and (of_array or not cells.is_frame(table)):
+            given = dict(zip(fitted, given.values(), strict=True))
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
         draw: Draw = (rng or np.random.default_rng(0)).random
@@ -207,7 +210,8 @@ class TableEncoder:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the encoder as JSON types; :meth:`from_dict` reads it."""
-        return {"columns": [asdict(column) for column in self.columns], "left_out": self.left_out, "notes": self.notes}
+        columns = [asdict(column) for column in self.columns]
+        return {"columns": columns, "left_out": self.left_out, "notes": self.notes, "names": self.names}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> TableEncoder:
@@ -217,7 +221,10 @@ class TableEncoder:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         for column in columns:
             _check_column(column)
-        return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
+        left_out, names = dict(saved["left_out"]), list(map(str, saved.get("names", ())))
+        if names and sorted(names) != sorted([*left_out, *(column.name for column in columns)]):
+            raise ValueError(f"the names of all columns must be those used and those left out, got {str(names)[:50]}")
+        return cls(columns, left_out, list(saved["notes"]), names)
 
     def _learn(self, name: str, series: Any, first: bool) -> None:
         import pandas as pd
