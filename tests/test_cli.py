@@ -546,6 +546,22 @@ def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None
     assert np.isnan(table["y"][30])
 
 
+def test_texts_of_a_sheet_are_read_as_europeans_write_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    values = np.random.default_rng(0).uniform(1000, 9000, 60)
+    texts = [f"{v:,.2f} €".translate(str.maketrans(",.", ".,")) for v in values]
+    sheet = pd.DataFrame({"price": texts, "size": [f"{v / 1000:.1f}".replace(".", ",") for v in values], "y": values})
+    sheet.loc[7, "price"] = "sold"
+    sheet.to_excel(path := tmp_path / "t.xlsx", index=False)
+    read = dataframe.read(path)
+    assert read.attrs["notes"] == ["price: 'sold' cannot be read as numbers and count as missing"]
+    np.testing.assert_allclose(read["price"].drop(7), np.delete(values, 7), atol=0.006)
+    np.testing.assert_allclose(read["size"], values / 1000, atol=0.06)
+    columns = {column.name: column for column in TableEncoder().fit(read[["price", "size"]]).columns}
+    sheet.assign(price="4.235", size=["XL" if k else "4,2" for k in range(60)]).to_excel(path, index=False)
+    assert set(dataframe.read(path, columns)["price"]) == {4235}
+
+
 def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_bytes("Größe;Preis €\n1,5;12 €\n–;13 €\n".encode("cp1252"))
     table = dataframe.read(path)

@@ -570,6 +570,11 @@ FOUND = (
         "a model of a frame with numbered columns, one of them constant, refused the array of the same numbers",
         "test_an_array_predicts_as_a_frame_of_numbered_columns_of_which_one_is_left_out",
     ),
+    (
+        "a hostile reader",
+        "`vadam fit` left out texts such as 1.234,50 € of a sheet, and `vadam predict` read 4.235 in one as 4.235 where the training had thousands",
+        "test_texts_of_a_sheet_are_read_as_europeans_write_numbers",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

@@ -400,15 +400,34 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
-        if used is not None:
+        notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
+        notes += [_title_note(title_lines)] if title_lines else []
+        if used is None:
+            notes += _read_european_texts(table)
+        else:
             options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
             cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
-            for name in [name for name in table if str(name).strip() not in used]:
-                table[name] = _as_in_cells(table[name], cells[name])
+            for name in table:
+                known = used.get(str(name).strip())
+                if known is None:
+                    table[name] = _as_in_cells(table[name], cells[name])
+                elif known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
+                    numbers = _of_known_size(cells[name], known.quantiles, ",.")
+                    table[name] = table[name] if numbers is None else numbers
     table.index += title_lines  # a row is two lines below its index
-    notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
-    table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
+    table.attrs["notes"] = notes
     return table
+
+
+def _read_european_texts(table: "pd.DataFrame") -> list[str]:
+    """Replace the columns of texts such as "1.234,50 €" by their numbers; return notes on the other texts in them."""
+    notes = []
+    for name in table.select_dtypes(include=["object", "string"]):
+        if _is_european(table[name], surely=False):
+            numbers = european_numbers(table[name])
+            notes += unread(str(name), table[name], numbers)
+            table[name] = numbers
+    return notes
 
 
 def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
