@@ -557,7 +557,7 @@ FOUND = (
     ),
     (
         "a hostile reader",
-        "`VadamClassifier` was certain where it predicted all held-out rows right: its log-likelihood of new rows was -0.72 instead of -0.12",
+        "`VadamClassifier` was certain where it predicted all held-out rows right: a log-likelihood of -0.72 instead of -0.12",
         "test_classes_without_an_error_among_the_held_out_rows_are_not_certain",
     ),
     (
@@ -572,7 +572,7 @@ FOUND = (
     ),
     (
         "a hostile reader",
-        "`vadam fit` left out texts such as 1.234,50 € of a sheet, and `vadam predict` read 4.235 in one as 4.235 where the training had thousands",
+        "`vadam fit` left out texts such as 1.234,50 € of a sheet, and `vadam predict` read its 4.235 as 4.235, not as thousands",
         "test_texts_of_a_sheet_are_read_as_europeans_write_numbers",
     ),
 )
