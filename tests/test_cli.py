@@ -287,6 +287,20 @@ def test_a_model_that_has_learned_nothing_says_so(classes: bool, tmp_path: Path)
     assert any("these columns say little about 'y'" in note for note in notes)
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_held_out_rows_that_are_alike_do_not_judge_the_columns(classes: bool, tmp_path: Path) -> None:
+    """No model is better than a guess from these rows themselves, which is always right."""
+    y = np.array(["a"] * 36 + ["b"] * 4) if classes else np.array([0.5] * 36 + [1.5, 2.5, 3.5, 4.5])
+    table = pd.DataFrame({"x": np.arange(40) + np.random.default_rng(0).normal(size=40), "y": y})
+    table.to_csv(path := tmp_path / "t.csv", index=False)
+    settings = ("--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors", "--holdout", 0.05)
+    task = "classification" if classes else "regression"
+    said = answer("fit", path, "--target", "y", "--task", task, *settings)
+    assert said["held_out_rows"] == 2
+    assert not [note for note in said["notes"] if "no better than" in note]
+    assert classes or said["r2"] is None
+
+
 def test_a_linear_model_that_is_better_is_named() -> None:
     actual = np.arange(4.0)
     numbers = RegressionEvaluation("y", 9, actual, actual + 1, actual, np.array([0.05, 0.95]), np.zeros((4, 2)), -1.0)

@@ -575,6 +575,11 @@ FOUND = (
         "`vadam fit` left out texts such as 1.234,50 € of a sheet, and `vadam predict` read its 4.235 as 4.235, not as thousands",
         "test_texts_of_a_sheet_are_read_as_europeans_write_numbers",
     ),
+    (
+        "a hostile reader",
+        "`vadam fit` said that the columns say little where all rows held out were of one class, and divided by zero for R²",
+        "test_held_out_rows_that_are_alike_do_not_judge_the_columns",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
