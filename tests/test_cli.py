@@ -287,6 +287,20 @@ def test_a_model_that_has_learned_nothing_says_so(classes: bool, tmp_path: Path)
     assert any("these columns say little about 'y'" in note for note in notes)
 
 
+@pytest.mark.parametrize("classes", [False, True])
+def test_held_out_rows_that_are_alike_do_not_judge_the_columns(classes: bool, tmp_path: Path) -> None:
+    """No model is better than a guess from these rows themselves, which is always right."""
+    y = np.array(["a"] * 36 + ["b"] * 4) if classes else np.array([0.5] * 36 + [1.5, 2.5, 3.5, 4.5])
+    table = pd.DataFrame({"x": np.arange(40) + np.random.default_rng(0).normal(size=40), "y": y})
+    table.to_csv(path := tmp_path / "t.csv", index=False)
+    settings = ("--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors", "--holdout", 0.05)
+    task = "classification" if classes else "regression"
+    said = answer("fit", path, "--target", "y", "--task", task, *settings)
+    assert said["held_out_rows"] == 2
+    assert not [note for note in said["notes"] if "no better than" in note]
+    assert classes or said["r2"] is None
+
+
 def test_a_linear_model_that_is_better_is_named() -> None:
     actual = np.arange(4.0)
     numbers = RegressionEvaluation("y", 9, actual, actual + 1, actual, np.array([0.05, 0.95]), np.zeros((4, 2)), -1.0)
@@ -427,6 +441,24 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
     assert floats(dataframe.read(path, {"v": column})["v"]).tolist() == [number, 950]
 
 
+@pytest.mark.parametrize(
+    ("separator", "beside", "then"), [(",", '"1.635,31 €"', "-1.576"), (";", "2,5", "0.680"), ("\t", "598,5", "-0.546")]
+)
+def test_a_number_beside_europeans_numbers_has_the_size_of_the_training(
+    separator: str, beside: str, then: str, tmp_path: Path
+) -> None:
+    """A file of one row does not tell that its columns are written in two ways, as the file of the training does."""
+    values = np.random.default_rng(0).normal(size=80)
+    head = f"v{separator}price\n"
+    (path := tmp_path / "t.csv").write_text(head + "".join(f"{v:.3f}{separator}{beside}\n" for v in values))
+    X = dataframe.read(path)[["v"]]
+    np.testing.assert_allclose(floats(X["v"]), values, atol=0.51e-3)
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"{head}{then}{separator}{beside}\n")
+    read = pd.Series(dataframe.read(path, {"v": column})["v"])
+    assert predicting._numbers(column, read).tolist() == [float(then)]
+
+
 def test_thousands_beside_decimal_points_are_no_decimal_commas(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=40)
     rows = "".join(f"{a:.2f};{a:.3f};{10_000 + 1000 * a:,.0f}\n" for a in x)
@@ -526,6 +558,22 @@ def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None
     assert table.attrs["notes"] == ["y: 'k.A.' cannot be read as numbers and count as missing"]
     assert table["y"].tolist()[:30] == [2.5] * 30
     assert np.isnan(table["y"][30])
+
+
+def test_texts_of_a_sheet_are_read_as_europeans_write_numbers(tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    values = np.random.default_rng(0).uniform(1000, 9000, 60)
+    texts = [f"{v:,.2f} €".translate(str.maketrans(",.", ".,")) for v in values]
+    sheet = pd.DataFrame({"price": texts, "size": [f"{v / 1000:.1f}".replace(".", ",") for v in values], "y": values})
+    sheet.loc[7, "price"] = "sold"
+    sheet.to_excel(path := tmp_path / "t.xlsx", index=False)
+    read = dataframe.read(path)
+    assert read.attrs["notes"] == ["price: 'sold' cannot be read as numbers and count as missing"]
+    np.testing.assert_allclose(read["price"].drop(7), np.delete(values, 7), atol=0.006)
+    np.testing.assert_allclose(read["size"], values / 1000, atol=0.06)
+    columns = {column.name: column for column in TableEncoder().fit(read[["price", "size"]]).columns}
+    sheet.assign(price="4.235", size=["XL" if k else "4,2" for k in range(60)]).to_excel(path, index=False)
+    assert set(dataframe.read(path, columns)["price"]) == {4235}
 
 
 def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
@@ -712,6 +760,7 @@ def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_
         "zip": [f"{k:05d}" for k in range(60)],
         "phone": [f"+49{k}" for k in range(60)],
         "code": [f"{k}E{k % 9}" for k in range(60)],
+        "version": [f"1.{k}" for k in range(60)],
         "long": ["" if k == 7 else str(2**60 + k) for k in range(60)],
         "word": ["NA" if k == 7 else "none" for k in range(60)],
         "gaps": ["" if k == 7 else str(k) for k in range(60)],

@@ -545,6 +545,41 @@ FOUND = (
         "`VadamClassifier(logit_temperature=0)` was taken for 1",
         "test_bad_input",
     ),
+    (
+        "a hostile reader",
+        "rows with a value that was never seen were predicted otherwise beside other rows: 17 to 37 for the same row",
+        "test_rows_with_unseen_values_are_predicted_as_if_they_were_alone",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` and `vadam predict` read 0.680 and -1.576 as 680 and -1576 beside a column with decimal commas",
+        "test_a_number_beside_europeans_numbers_has_the_size_of_the_training",
+    ),
+    (
+        "a hostile reader",
+        "`VadamClassifier` was certain where it predicted all held-out rows right: a log-likelihood of -0.72 instead of -0.12",
+        "test_classes_without_an_error_among_the_held_out_rows_are_not_certain",
+    ),
+    (
+        "a hostile reader",
+        "`vadam predict` wrote versions such as 1.10 beside 1.9 as 1.1",
+        "test_ids_stand_beside_the_predictions_as_they_were_written",
+    ),
+    (
+        "a hostile reader",
+        "a model of a frame with numbered columns, one of them constant, refused the array of the same numbers",
+        "test_an_array_predicts_as_a_frame_of_numbered_columns_of_which_one_is_left_out",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` left out texts such as 1.234,50 € of a sheet, and `vadam predict` read its 4.235 as 4.235, not as thousands",
+        "test_texts_of_a_sheet_are_read_as_europeans_write_numbers",
+    ),
+    (
+        "a hostile reader",
+        "`vadam fit` said that the columns say little where all rows held out were of one class, and divided by zero for R²",
+        "test_held_out_rows_that_are_alike_do_not_judge_the_columns",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

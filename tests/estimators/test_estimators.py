@@ -160,6 +160,16 @@ def test_frames_and_arrays_of_the_same_columns_predict_alike(tmp_path):
                 np.testing.assert_array_equal(fitted.predict(other), expected)
 
 
+def test_an_array_predicts_as_a_frame_of_numbered_columns_of_which_one_is_left_out(tmp_path):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    X[:, 1] = 5.0
+    model = VadamRegressor(epochs=2, members=1, tune=False, random_state=0).fit(pd.DataFrame(X), X[:, 2])
+    model.save(tmp_path / "m.safetensors")
+    loaded = VadamRegressor.load(tmp_path / "m.safetensors")
+    for found in (model.predict(X), loaded.predict(X), loaded.predict(pd.DataFrame(X)[[2, 1, 0]])):
+        np.testing.assert_array_equal(found, model.predict(pd.DataFrame(X)))
+
+
 @pytest.mark.parametrize(
     ("estimator", "names"),
     [

@@ -77,6 +77,18 @@ def test_a_category_that_was_never_seen_makes_predictions_less_sure():
     assert unsure > 5 * sure
 
 
+def test_rows_with_unseen_values_are_predicted_as_if_they_were_alone():
+    random = np.random.default_rng(0)
+    n = 100
+    X = pd.DataFrame({"a": random.normal(size=n), "b": 10 * random.normal(size=n), "c": random.choice([*"pqrs"], n)})
+    model = VadamRegressor(members=2, epochs=5, tune=False, random_state=0).fit(X, 3 * X["a"] + X["b"])
+    alone = pd.DataFrame({"a": [0.5], "b": [np.nan], "c": ["new"]})
+    many = pd.concat([alone, X, alone, alone], ignore_index=True)
+    predicted = model.predict_quantiles(many, (0.1, 0.9))[[0, -2, -1]]
+    np.testing.assert_allclose(predicted, model.predict_quantiles(alone, (0.1, 0.9)).repeat(3, axis=0))
+    assert np.ptp(predicted[0]) > 10  # as wide as the values of training differ
+
+
 def test_noise_by_input_is_found_and_chosen():
     random = np.random.default_rng(0)
     X = random.uniform(-1, 1, (400, 1))
@@ -407,6 +419,17 @@ def test_the_noise_is_that_of_the_rows_that_count():
     model = VadamRegressor(**settings).fit(X, y, sample_weight=np.where(noisy, 1e-4, 1.0))
     assert model.predict(X[:20], return_std=True)[1].mean() < 0.3
     assert np.diff(model.predict_interval(X[:20]))[:, 0].mean() < 0.8
+
+
+def test_classes_without_an_error_among_the_held_out_rows_are_not_certain():
+    """The likelihood of such rows grows without a bound as the temperature falls to 0."""
+    random = np.random.default_rng(13)
+    X, new = random.normal(size=(100, 3)), random.normal(size=(4000, 3))
+    above = [points[:, 0] + 0.5 * points[:, 1] > 0 for points in (X, new)]
+    model = VadamClassifier(budget=4, epochs=40, members=2, random_state=0).fit(X, above[0])
+    fitted = model.log_likelihood(new, above[1])
+    model.logit_temperature_ = 1.0
+    assert fitted > 1.3 * model.log_likelihood(new, above[1])
 
 
 def test_classes_are_as_sure_as_the_rows_that_count():

@@ -42,8 +42,14 @@ class TemperatureScaling:
         _check_scale("temperature", self.temperature)
 
     @classmethod
-    def fit(cls, prediction: Classes, y: Tensor, weight: Tensor | None = None) -> TemperatureScaling:
-        """Return the scaling that makes the labels ``y`` of held-out rows most likely; they count as ``weight`` says."""
+    def fit(
+        cls, prediction: Classes, y: Tensor, weight: Tensor | None = None, *, prior_std: float = math.inf
+    ) -> TemperatureScaling:
+        """Return the scaling that makes the labels ``y`` of held-out rows most likely; they count as ``weight`` says.
+
+        ``prior_std`` is the standard deviation of log temperature in a Gaussian prior about 0. Without a prior the temperature is
+        near 0 if no row is predicted wrongly.
+        """
         if not isinstance(prediction, Classes):
             raise TypeError(
                 f"a temperature scales the logits of classes, got a {type(prediction).__name__}: use SpreadScaling for numbers"
@@ -51,7 +57,9 @@ class TemperatureScaling:
 
         def loss(log_temperature: float) -> float:
             log_prob = cls(math.exp(log_temperature))(prediction).log_prob(y)
-            return -(log_prob.mean() if weight is None else (log_prob * weight).sum() / weight.sum()).item()
+            mean = log_prob.mean() if weight is None else (log_prob * weight).sum() / weight.sum()
+            rows = max(1.0, len(log_prob) if weight is None else weight.sum().item())
+            return 0.5 * (log_temperature / prior_std) ** 2 / rows - mean.item()
 
         return cls(math.exp(_minimum(loss, -WIDEST, WIDEST)))
 

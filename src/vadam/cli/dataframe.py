@@ -25,7 +25,7 @@ SEPARATORS = ",;\t|"
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
 DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
 DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
-EUROPEAN_NUMBER = re.compile(r"^[+-]?(\d{1,3}(\.\d{3})+|\d+)(,\d+)?$")
+EUROPEAN_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
 ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
@@ -135,6 +135,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
     surely = any(_is_european(of_text[name], surely=False) for name in of_text)
     may_be_european = surely or separator != ","
+    with_dots: list[Any] = []
     if may_be_european:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         may_be_european = not any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
@@ -160,7 +161,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
                 table[name] = _as_written(table[name], texts[name])
             elif known_column.kind == "number":
                 whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
-                signs = ",." if separator != "," or whole else ","
+                signs = ",." if separator != "," or whole or name in with_dots else ","
                 numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
@@ -211,13 +212,18 @@ def _labels_like_gaps(column: "pd.Series") -> list[str]:
 
 
 def _as_written(column: "pd.Series", texts: "pd.Series") -> "pd.Series":
-    """Return the texts of a column, or its numbers if none is changed: not those of ids such as "007", "+49", "12E4" or 2⁵³ + 1."""
+    """Return the texts of a column, or its numbers if none is changed.
+
+    Ids such as "007", "+49", "12E4" or 2⁵³ + 1 would change, and versions such as "1.9" and "1.10", whose decimals vary in number.
+    """
     import pandas as pd
 
     if column.dtype.kind not in "iuf" or column.isna().all():
         return texts
     known = texts.str.strip()[column.notna()]
     if known.str.fullmatch(CHANGED_BY_READING).any():
+        return texts
+    if known.str.fullmatch(r"\d+\.\d*0").any() and known.str.partition(".")[2].str.len().nunique() > 1:
         return texts
     if pd.api.types.is_integer_dtype(column) or not known.str.fullmatch(r"-?\d+").all():
         return column
@@ -394,15 +400,34 @@ def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFram
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         table = pd.read_excel(book, sheet_name=first, header=title_lines)
-        if used is not None:
+        notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
+        notes += [_title_note(title_lines)] if title_lines else []
+        if used is None:
+            notes += _read_european_texts(table)
+        else:
             options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
             cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
-            for name in [name for name in table if str(name).strip() not in used]:
-                table[name] = _as_in_cells(table[name], cells[name])
+            for name in table:
+                known = used.get(str(name).strip())
+                if known is None:
+                    table[name] = _as_in_cells(table[name], cells[name])
+                elif known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
+                    numbers = _of_known_size(cells[name], known.quantiles, ",.")
+                    table[name] = table[name] if numbers is None else numbers
     table.index += title_lines  # a row is two lines below its index
-    notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
-    table.attrs["notes"] = notes + ([_title_note(title_lines)] if title_lines else [])
+    table.attrs["notes"] = notes
     return table
+
+
+def _read_european_texts(table: "pd.DataFrame") -> list[str]:
+    """Replace the columns of texts such as "1.234,50 €" by their numbers; return notes on the other texts in them."""
+    notes = []
+    for name in table.select_dtypes(include=["object", "string"]):
+        if _is_european(table[name], surely=False):
+            numbers = european_numbers(table[name])
+            notes += unread(str(name), table[name], numbers)
+            table[name] = numbers
+    return notes
 
 
 def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":

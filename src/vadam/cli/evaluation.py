@@ -115,7 +115,9 @@ def baseline_scores(
 
 
 def no_better_than_guessing(evaluation: Evaluation) -> list[str]:
-    """Return a note if the columns did not help to predict the held-out rows."""
+    """Return a note if the columns did not help to predict the held-out rows, which tell nothing where all are alike."""
+    if (np.asarray(evaluation.actual) == evaluation.actual[0]).all():
+        return []
     if isinstance(evaluation, RegressionEvaluation):
         hopeless, guess = evaluation.summary()["r2"] < LEAST_R2, "the mean"
     else:

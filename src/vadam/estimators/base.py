@@ -18,7 +18,7 @@ from torch import Tensor
 from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import saving, sizing
 from vadam.estimators.arguments import check_arguments
-from vadam.estimators.encoding import TableEncoder
+from vadam.estimators.encoding import FILLS, TableEncoder
 from vadam.estimators.optimizers import method_of
 from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
@@ -42,8 +42,6 @@ HELD_OUT_MEMBERS = 5
 
 Fewer than the model has would make its intervals too wide: a mixture of more networks errs less.
 """
-FILLS = 8
-"""Number of random categories by which one that was never seen in training is replaced; predictions are averaged over them."""
 ROWS_AT_ONCE = 2_000
 """Number of rows that are predicted at once: each has an output for every sample of every network."""
 LINEAR_UP_TO = 2.0
@@ -143,7 +141,7 @@ class VadamEstimator(BaseEstimator):
             rows = np.flatnonzero(encoded.unseen)
             part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
             for fill in range(FILLS):
-                values = self.encoder_.encode(part, np.random.default_rng(fill)).values
+                values = self.encoder_.encode(part, fill=fill).values
                 other = outputs(self.stack_, self._squeezed(values), int(self.predict_samples))
                 found[fill::FILLS, rows] = other[fill::FILLS]
         return found

@@ -21,6 +21,12 @@ from vadam.estimators.base import VadamEstimator, one_a_row
 from vadam.likelihoods import Bernoulli, Categorical
 from vadam.prediction import Binary, Classes
 
+LOG_TEMPERATURE_STD = 0.5
+"""Standard deviation of the prior of the log temperature: few rows, all of them predicted right, do not make a model certain.
+
+Chosen between 0.5 and 1 on generated tables of 40 to 300 rows.
+"""
+
 
 @dataclass(eq=False, repr=False)
 class VadamClassifier(ClassifierMixin, VadamEstimator):
@@ -77,7 +83,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
             )
             labels = torch.from_numpy(np.concatenate([numbers[out] for _, (_, out) in parts]))
             weights = None if weight is None else torch.cat([problem.weights(out) for _, (_, out) in parts])
-            self.logit_temperature_ = TemperatureScaling.fit(self._classes(samples), labels, weights).temperature
+            fitted = TemperatureScaling.fit(self._classes(samples), labels, weights, prior_std=LOG_TEMPERATURE_STD)
+            self.logit_temperature_ = fitted.temperature
         return self
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:

@@ -7,8 +7,8 @@
     left out     ids, free text, columns that never change; each with its reason
 
 An encoder is fitted to one table and makes the same columns of others. A value that it has never seen, an unknown category or a
-number that is missing where none was, is drawn from the values that it has seen, once for each of several draws: the prediction is
-then an average over them, and as uncertain as they are different.
+number that is missing where none was, is filled with values that it has seen, in several ways: the prediction is then an average
+over them, and as uncertain as they are different. A fill is the same for all rows, so that no prediction depends on other rows.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -28,6 +29,8 @@ SHARE_OF_DISTINCT = 0.5
 ENOUGH = 0.9
 """Share of a text column's values that must be readable as numbers or dates, so that it counts as such a column."""
 QUANTILES = np.linspace(0, 1, 21)
+FILLS = 8
+"""Number of ways to fill a value that was never seen in training; predictions are averaged over them."""
 ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|index|key|no|number|record|row|rownames|serial|unnamed: 0|lfd|#)$|(nr|nummer)\.?$",
     re.IGNORECASE,
@@ -46,6 +49,10 @@ FAR_OUTSIDE = 0.1
 """Distance from the fitted range, as a share of it, beyond which a number is far outside."""
 DAY = 24 * 60 * 60
 YEAR = 365.2425 * DAY
+
+
+Draw = Callable[[int], np.ndarray]
+"""A function that returns as many levels between 0 and 1."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +129,8 @@ class TableEncoder:
     """The columns that are not used, with the reason."""
     notes: list[str] = field(default_factory=list)
     """Notes on how columns were converted."""
+    names: list[str] = field(default_factory=list)
+    """The names of all columns in the order of the table, by which those of an array are told."""
 
     @property
     def outputs(self) -> list[str]:
@@ -132,7 +141,7 @@ class TableEncoder:
         """Learn the columns of a table; raise ValueError if there is none to learn from."""
         self.columns, self.left_out, self.notes = [], {}, []
         frame = cells.is_frame(table)
-        names = [name for name, _ in cells.columns_of(table)]
+        self.names = names = [name for name, _ in cells.columns_of(table)]
         if doubled := sorted({name for name in names if names.count(name) > 1}):
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
         for name, values in cells.columns_of(table):
@@ -143,16 +152,22 @@ class TableEncoder:
             raise ValueError(f"the table has no column to learn from ({reasons or 'it has none'})")
         return self
 
-    def encode(self, table: Any, rng: np.random.Generator | None = None) -> Encoded:
-        """Return the numbers of a table with the columns that were learned; ``rng`` draws values that are unseen."""
+    def encode(self, table: Any, rng: np.random.Generator | None = None, *, fill: int | None = None) -> Encoded:
+        """Return the numbers of a table with the columns that were learned.
+
+        ``rng`` draws values that are unseen, for each row anew. ``fill`` chooses one of ``FILLS`` ways to fill them in all rows alike.
+        """
         given, names = dict(cells.columns_of(table)), [column.name for column in self.columns]
-        of_array = names == [cells.column_name(k) for k in range(len(names))] and given.keys().isdisjoint(names)
-        if len(given) == len(names) and (of_array or not cells.is_frame(table)):
-            given = dict(zip(names, given.values(), strict=True))
+        fitted = self.names or names
+        of_array = fitted == [cells.column_name(k) for k in range(len(fitted))] and given.keys().isdisjoint(fitted)
+        if len(given) == len(fitted) and (of_array or not cells.is_frame(table)):
+            given = dict(zip(fitted, given.values(), strict=True))
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
-        rng = rng or np.random.default_rng(0)
-        parts = [_ENCODERS[column.kind](column, given[column.name], rng) for column in self.columns]
+        draw: Draw = (rng or np.random.default_rng(0)).random
+        draws = [draw if fill is None else partial(np.full, fill_value=_level(fill, k)) for k in range(len(names))]
+        columns = zip(self.columns, draws, strict=True)
+        parts = [_ENCODERS[column.kind](column, given[column.name], drawn) for column, drawn in columns]
         unseen = np.logical_or.reduce([unseen for _, unseen in parts])
         return Encoded(np.concatenate([values for values, _ in parts], axis=1), unseen)
 
@@ -195,7 +210,8 @@ class TableEncoder:
 
     def as_dict(self) -> dict[str, Any]:
         """Return the encoder as JSON types; :meth:`from_dict` reads it."""
-        return {"columns": [asdict(column) for column in self.columns], "left_out": self.left_out, "notes": self.notes}
+        columns = [asdict(column) for column in self.columns]
+        return {"columns": columns, "left_out": self.left_out, "notes": self.notes, "names": self.names}
 
     @classmethod
     def from_dict(cls, saved: dict[str, Any]) -> TableEncoder:
@@ -205,7 +221,10 @@ class TableEncoder:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         for column in columns:
             _check_column(column)
-        return cls(columns, dict(saved["left_out"]), list(saved["notes"]))
+        left_out, names = dict(saved["left_out"]), list(map(str, saved.get("names", ())))
+        if names and sorted(names) != sorted([*left_out, *(column.name for column in columns)]):
+            raise ValueError(f"the names of all columns must be those used and those left out, got {str(names)[:50]}")
+        return cls(columns, left_out, list(saved["notes"]), names)
 
     def _learn(self, name: str, series: Any, first: bool) -> None:
         import pandas as pd
@@ -291,19 +310,25 @@ class TableEncoder:
         )
 
 
-def _encode_number(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    numbers, unseen = _filled(column, numbers_of(column, values), rng)
+def _level(fill: int, column: int) -> float:
+    """Return the level of a fill in a column: the levels are spread evenly, in an order of the column's own."""
+    order = np.random.default_rng(column).permutation(FILLS)
+    return float((order[fill] + 0.5) / FILLS)
+
+
+def _encode_number(column: Column, values: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
+    numbers, unseen = _filled(column, numbers_of(column, values), draw)
     return np.stack(numbers, axis=1), unseen
 
 
-def _encode_date(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    (days, *flags), unseen = _filled(column, numbers_of(column, values), rng)
+def _encode_date(column: Column, values: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
+    (days, *flags), unseen = _filled(column, numbers_of(column, values), draw)
     turns = [days * DAY / YEAR, (days + 3) / 7, *([days] if column.has_time else [])]  # 1970 began on a Thursday
     parts = [wave(2 * np.pi * turn) for turn in turns for wave in (np.sin, np.cos)]
     return np.stack([days, *parts, *flags], axis=1), unseen
 
 
-def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _encode_category(column: Column, values: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
     """Encode one-hot: a missing category is all zeros.
 
     One that was never seen, or is missing although none was in the fitted table, is drawn from those that were seen.
@@ -312,7 +337,8 @@ def _encode_category(column: Column, values: Any, rng: np.random.Generator) -> t
     place = {category: k for k, category in enumerate(column.categories)}
     index = np.array([-1 if text is None else place.get(text, -2) for text in texts], dtype=np.int64)
     unseen = index == -2 if column.missing else index < 0
-    index[unseen] = rng.choice(len(column.categories), unseen.sum(), p=np.array(column.shares) / sum(column.shares))
+    cumulative = np.cumsum(column.shares)
+    index[unseen] = np.searchsorted(cumulative / cumulative[-1], draw(int(unseen.sum())), side="right")
     one_hot = np.zeros((len(index), len(column.categories)))
     known = index >= 0
     one_hot[np.flatnonzero(known), index[known]] = 1.0
@@ -336,12 +362,12 @@ def _end(column: Column, value: float) -> str:
     return str(np.datetime64(int(value), "D")) if column.kind == "date" else f"{value:.4g}"
 
 
-def _filled(column: Column, numbers: np.ndarray, rng: np.random.Generator) -> tuple[list[np.ndarray], np.ndarray]:
+def _filled(column: Column, numbers: np.ndarray, draw: Draw) -> tuple[list[np.ndarray], np.ndarray]:
     """Return the numbers without gaps, with a column that marks them if there were any in the table of the fit."""
     gaps = ~np.isfinite(numbers)
     if column.missing:
         return [np.where(gaps, column.fill, numbers), gaps.astype(np.float64)], np.zeros(len(gaps), dtype=bool)
-    drawn = np.interp(rng.random(len(gaps)), QUANTILES, column.quantiles)
+    drawn = np.interp(draw(len(gaps)), QUANTILES, column.quantiles)
     return [np.where(gaps, drawn, numbers)], gaps
 
 

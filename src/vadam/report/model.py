@@ -24,6 +24,9 @@ class Evaluation(Protocol):
     @property
     def target(self) -> str: ...
 
+    @property
+    def actual(self) -> np.ndarray: ...
+
     def summary(self) -> dict[str, Any]: ...
 
     def lead(self, baselines: dict[str, float]) -> str: ...
@@ -70,14 +73,14 @@ class RegressionEvaluation:
         return float(np.mean((low <= self.actual) & (self.actual <= high)))
 
     def summary(self) -> dict[str, Any]:
-        residual = self.actual - self.mean
+        residual, variance = self.actual - self.mean, np.var(self.actual)
         return {
             "task": "regression",
             "target": self.target,
             "rows": self.rows,
             "held_out_rows": len(self.actual),
             "rmse": float(np.sqrt(np.mean(residual**2))),
-            "r2": float(1 - np.mean(residual**2) / np.var(self.actual)),
+            "r2": float(1 - np.mean(residual**2) / variance) if variance > 0 else float("nan"),
             "log_likelihood": self.log_likelihood,
             "coverage_of_90_percent_intervals": self.coverage,
         }
