@@ -215,3 +215,17 @@ def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     loss.backward()
     torch.testing.assert_close(loss, wanted)
     assert f.grad.isfinite().all()
+
+
+def test_noise_of_an_input_may_have_every_scale_and_none():
+    """Far from the data a log scale of 60 is ordinary, and a NaN is for nonfinite="skip" to see."""
+    likelihood, y = InputNoiseStudentT(), torch.ones(3, 1)
+    outputs = torch.tensor([[1.0, 60.0], [1.0, -60.0], [0.0, 60.0]])
+    wanted = [-math.log(4.0 / 1.5) - 60, -math.log(4.0 / 1.5) + 60, -math.log(4.0 / 1.5) - 60]
+    torch.testing.assert_close(likelihood.log_prob(outputs, y), torch.tensor(wanted))
+    draws = likelihood.sample(outputs, torch.Generator().manual_seed(0))
+    assert draws.shape == (3, 1)
+    assert draws.isfinite().all()
+    assert likelihood.nll(outputs * math.nan, y).isnan()
+    rows = torch.vmap(lambda f, y: likelihood.log_prob(f[None], y[None])[0])(outputs, y)
+    torch.testing.assert_close(rows, torch.tensor(wanted))

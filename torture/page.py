@@ -545,6 +545,16 @@ FOUND = (
         "`VadamClassifier(logit_temperature=0)` was taken for 1",
         "test_bad_input",
     ),
+    (
+        "a hostile reader",
+        "a posterior of FullVON lost its temperature: its marginals were too narrow or too wide a prior for the next task",
+        "test_a_full_posterior_knows_its_temperature_as_the_prior_of_the_next_task",
+    ),
+    (
+        "a hostile reader",
+        "`InputNoiseStudentT` refused large log scales and NaN in words about `noise_precision`, so that predictions far from the data failed",
+        "test_noise_of_an_input_may_have_every_scale_and_none",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
