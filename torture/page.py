@@ -552,7 +552,7 @@ FOUND = (
     ),
     (
         "a hostile reader",
-        "`InputNoiseStudentT` refused large log scales and NaN in words about `noise_precision`, so that predictions far from the data failed",
+        "`InputNoiseStudentT` took large log scales and NaN for a wrong `noise_precision`: predictions far from the data failed",
         "test_noise_of_an_input_may_have_every_scale_and_none",
     ),
 )
