@@ -208,6 +208,18 @@ def test_counts_are_likely_as_scipy_says_in_single_precision(r):
     np.testing.assert_allclose(NegativeBinomial(r).cdf(f[:3], of_targets[:3]), negative.cdf(y)[:3], rtol=1e-4)
 
 
+@pytest.mark.parametrize("r", [1e9, 1e12, 1e16, 1e30])
+def test_a_negative_binomial_of_large_total_count_is_nearly_poisson(r):
+    rate = np.array([0.1, 3.0, 100.0, 1e4])
+    f, y = torch.as_tensor(np.log(rate)), np.floor(rate + np.sqrt(rate))
+    wide = stats.nbinom(
+        1e6, 1e6 / (1e6 + rate)
+    )  # scipy itself rounds for larger ones; the difference is proportional to 1/r
+    wanted = stats.poisson(rate).cdf(y) + (wide.cdf(y) - stats.poisson(rate).cdf(y)) * 1e6 / r
+    np.testing.assert_allclose(NegativeBinomial(r).cdf(f, torch.as_tensor(y)), wanted, atol=1e-7)
+    assert NegativeBinomial(r).cdf(f, -torch.ones(4)).tolist() == [0.0] * 4
+
+
 @pytest.mark.parametrize("likelihood", [Gaussian, StudentT])
 def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     f, y = torch.zeros(3, dtype=torch.float16, requires_grad=True), torch.full((3,), 0.001)

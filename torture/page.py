@@ -560,6 +560,31 @@ FOUND = (
         "`adaptive_ece` depended on the order of the rows where confidences are equal, as at probabilities of 1",
         "test_the_order_of_rows_with_one_confidence_does_not_matter",
     ),
+    (
+        "a hostile reader",
+        '`prior="init"` took the sample of another optimizer for the weights at construction',
+        "test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample",
+    ),
+    (
+        "a hostile reader",
+        "a group that became deterministic in a sample took no step, or a step from the sample; BBVI wrote NaN",
+        "test_a_group_that_becomes_deterministic_in_a_sample_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`NegativeBinomial.cdf` was wrong from a `total_count` of 1e12 on, and NaN at 1e18",
+        "test_a_negative_binomial_of_large_total_count_is_nearly_poisson",
+    ),
+    (
+        "a hostile reader",
+        "`Anneal` of `prior_precision` did nothing where the prior is a posterior",
+        "test_a_schedule_without_effect_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`elbo` without `num_data` or of arrays, and `plot.posterior` of a mixture, ended in a traceback",
+        "test_a_mixture_has_no_summary_to_draw",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

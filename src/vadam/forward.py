@@ -234,11 +234,23 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
 def _batches(x: Any, model: nn.Module) -> list[Any]:
     if isinstance(x, Tensor | tuple | Mapping):
         return [x]
-    if hasattr(x, "__array__") or not isinstance(x, Iterable):
+    _refuse_array("x", x)
+    if not isinstance(x, Iterable):
         raise TypeError(
             f"x is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
         )
-    return [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
+    batches = [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
+    for batch in batches:
+        _refuse_array("a batch of x", batch)
+    return batches
+
+
+def _refuse_array(name: str, x: Any) -> None:
+    """Raise TypeError for an array or a data frame: its type of numbers is seldom the model's."""
+    if hasattr(x, "__array__") and not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name} is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
+        )
 
 
 def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:

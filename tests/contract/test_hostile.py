@@ -75,6 +75,43 @@ def test_a_second_optimizer_is_refused_while_the_first_holds_a_sample(spec: Spec
     assert same(problem.weights(), mean)
 
 
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("store_mean", [True, False])
+def test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample(
+    spec: Spec, backend: str, store_mean: bool
+) -> None:
+    problem = Problem(torch.float64)
+    first = spec.make(problem.model.parameters(), backend=backend, store_mean=store_mean).attach(problem.model)
+    mean = problem.weights()
+    problem.loss()
+    second = vadam.Vadam(problem.model.parameters(), num_data=10, prior="init")
+    assert first.holds_sample
+    for p, mu in zip(problem.model.parameters(), mean, strict=True):
+        torch.testing.assert_close(second.state[p]["prior_mean"], mu)
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("store_mean", [True, False])
+def test_a_group_that_becomes_deterministic_in_a_sample_is_refused(spec: Spec, backend: str, store_mean: bool) -> None:
+    """The update would take the sample for the mean, or change nothing; BBVI's wrote NaN."""
+    problem = Problem(torch.float64)
+    opt = spec.make(problem.model.parameters(), backend=backend, store_mean=store_mean).attach(problem.model)
+    problem.step(opt, spec, "attach")
+    mean = problem.weights()
+    for _ in range(opt.samples):
+        problem.loss().backward()
+    opt.param_groups[0]["deterministic"] = True
+    with pytest.raises(
+        RuntimeError, match="deterministic was changed in a parameter group while the weights hold a sample"
+    ):
+        opt.step()
+    for p, mu in zip(problem.weights(), mean, strict=True):
+        torch.testing.assert_close(p, mu)
+    problem.step(opt, spec, "attach")
+
+
 def test_optimizers_over_different_parameters_hold_samples_together() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     mean = [p.detach().clone() for p in model.parameters()]
