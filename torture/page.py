@@ -562,6 +562,16 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "`predict` left a draw in a module that stands in the network twice, where torch's `functional_call` loses its weights",
+        "test_a_module_in_two_places_keeps_its_weights_in_a_prediction",
+    ),
+    (
+        "a hostile reader",
+        "`predict` ended in an error of torch for a model in `DataParallel`",
+        "test_a_model_in_data_parallel_predicts_as_itself",
+    ),
+    (
+        "a hostile reader",
         '`prior="init"` took the sample of another optimizer for the weights at construction',
         "test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample",
     ),

@@ -18,15 +18,15 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 from torch._C import _functorch as functorch
-from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
 from vadam.backends.row_products import rows_times_matrices
+from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
 
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
@@ -201,10 +201,10 @@ def _unmapped(x: Tensor) -> Tensor:
 
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
-    """Return the module without ``torch.compile`` and DDP around it, and what they put before the names of its parameters."""
+    """Return the module without ``torch.compile``, DDP and DataParallel around it, and what they put before the names of its parameters."""
     prefix = ""
     while True:
-        name = "module" if isinstance(model, DistributedDataParallel) else "_orig_mod"
+        name = "module" if isinstance(model, DataParallel | DistributedDataParallel) else "_orig_mod"
         inner = model._modules.get(name)
         if inner is None:
             return model, prefix
