@@ -572,6 +572,11 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "`predict` let a state that a model keeps in a buffer go from draw to draw",
+        "test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw",
+    ),
+    (
+        "a hostile reader",
         '`prior="init"` took the sample of another optimizer for the weights at construction',
         "test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample",
     ),

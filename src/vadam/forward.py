@@ -134,8 +134,7 @@ class _Passes:
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
         self._model, self._batch, self._vmap = model, batch, vmap
         self._args, self._kwargs = _arguments(batch)
-        # A forward pass may write to the model's buffers.
-        self._buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        self._buffers = _copies_of_buffers(model)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -166,6 +165,8 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
+        if any(buffer.is_inference() or buffer._version for buffer in self._buffers.values()):
+            self._buffers = _copies_of_buffers(self._model)  # the pass before may have written to them
         output = functional_call(self._model, weights | self._buffers, self._args, self._kwargs)
         output = getattr(output, "logits", output)  # as Hugging Face models return them
         if not isinstance(output, Tensor) or output.dim() == 0:
@@ -174,6 +175,11 @@ class _Passes:
                 "the batch: wrap the model in a module that returns that tensor"
             )
         return output
+
+
+def _copies_of_buffers(model: nn.Module) -> Weights:
+    """Return copies of a model's buffers, to which a forward pass may write."""
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}
 
 
 class _OneRow(TorchFunctionMode):
