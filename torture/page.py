@@ -577,6 +577,11 @@ FOUND = (
     ),
     (
         "a hostile reader",
+        "`predict` took a loss, or a likelihood's class, as likelihood, and failed when it was asked for an answer",
+        "test_a_loss_or_a_class_is_no_likelihood",
+    ),
+    (
+        "a hostile reader",
         '`prior="init"` took the sample of another optimizer for the weights at construction',
         "test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample",
     ),
