@@ -107,6 +107,9 @@ def test_at_the_prior_the_elbo_is_the_expected_log_likelihood(likelihood, output
     ("change", "message"),
     [
         ({"num_data": 0}, "num_data=0"),
+        ({"num_data": None}, "num_data=None"),
+        ({"num_data": "340"}, "num_data='340'"),
+        ({"data": tuple(part.numpy() for part in regression()[1:])}, "is a ndarray: give a tensor"),
         ({"data": []}, "(x, y)"),
         ({"data": [torch.ones(2, 3), torch.ones(2, 1)]}, "(x, y)"),
         ({"post": Mixture([mean_field(*regression()[1:])])}, "closed-form KL to its prior, got Mixture"),

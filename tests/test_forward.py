@@ -3,6 +3,7 @@
 import copy
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import vadam
 from vadam import backends, forward
-from vadam.forward import sampled_outputs
+from vadam.forward import Draws, sampled_outputs
 from vadam.gaussian import MeanFieldGaussian
 
 S = 20
@@ -479,3 +480,32 @@ def test_vmap_inside_the_model_keeps_its_own_rows():
     draws = vadam.Draws(posterior_of(model), S, generator=generator())
     loop = sampled_outputs(model, draws, x, S, vmap=False)
     torch.testing.assert_close(sampled_outputs(model, draws, x, S, vmap=True), loop, rtol=1e-5, atol=1e-6)
+
+
+class Streaming(nn.Module):
+    """Keeps its hidden state in a buffer from call to call."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.register_buffer("hidden", torch.zeros(5, 3))
+
+    def forward(self, x):
+        self.hidden.copy_(self.layer(x + self.hidden))
+        return self.hidden.clone()
+
+
+@pytest.mark.parametrize("context", [nullcontext, torch.inference_mode])
+@pytest.mark.parametrize("vmap", [None, False])
+def test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw(context, vmap):
+    model, x = Streaming(), torch.randn(5, 3)
+    post = MeanFieldGaussian(
+        dict(model.named_parameters()), {k: torch.ones_like(p) for k, p in model.named_parameters()}
+    )
+    draws = Draws(post, 12)
+    with context():
+        outputs = sampled_outputs(model, draws, x, 12, vmap=vmap)
+    for s in range(12):
+        wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
+        torch.testing.assert_close(outputs[s], wanted)
+    assert model.hidden.count_nonzero() == 0

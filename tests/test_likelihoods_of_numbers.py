@@ -208,6 +208,18 @@ def test_counts_are_likely_as_scipy_says_in_single_precision(r):
     np.testing.assert_allclose(NegativeBinomial(r).cdf(f[:3], of_targets[:3]), negative.cdf(y)[:3], rtol=1e-4)
 
 
+@pytest.mark.parametrize("r", [1e9, 1e12, 1e16, 1e30])
+def test_a_negative_binomial_of_large_total_count_is_nearly_poisson(r):
+    rate = np.array([0.1, 3.0, 100.0, 1e4])
+    f, y = torch.as_tensor(np.log(rate)), np.floor(rate + np.sqrt(rate))
+    wide = stats.nbinom(
+        1e6, 1e6 / (1e6 + rate)
+    )  # scipy itself rounds for larger ones; the difference is proportional to 1/r
+    wanted = stats.poisson(rate).cdf(y) + (wide.cdf(y) - stats.poisson(rate).cdf(y)) * 1e6 / r
+    np.testing.assert_allclose(NegativeBinomial(r).cdf(f, torch.as_tensor(y)), wanted, atol=1e-7)
+    assert NegativeBinomial(r).cdf(f, -torch.ones(4)).tolist() == [0.0] * 4
+
+
 @pytest.mark.parametrize("likelihood", [Gaussian, StudentT])
 def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     f, y = torch.zeros(3, dtype=torch.float16, requires_grad=True), torch.full((3,), 0.001)
@@ -215,3 +227,17 @@ def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     loss.backward()
     torch.testing.assert_close(loss, wanted)
     assert f.grad.isfinite().all()
+
+
+def test_noise_of_an_input_may_have_every_scale_and_none():
+    """Far from the data a log scale of 60 is ordinary, and a NaN is for nonfinite="skip" to see."""
+    likelihood, y = InputNoiseStudentT(), torch.ones(3, 1)
+    outputs = torch.tensor([[1.0, 60.0], [1.0, -60.0], [0.0, 60.0]])
+    wanted = [-math.log(4.0 / 1.5) - 60, -math.log(4.0 / 1.5) + 60, -math.log(4.0 / 1.5) - 60]
+    torch.testing.assert_close(likelihood.log_prob(outputs, y), torch.tensor(wanted))
+    draws = likelihood.sample(outputs, torch.Generator().manual_seed(0))
+    assert draws.shape == (3, 1)
+    assert draws.isfinite().all()
+    assert likelihood.nll(outputs * math.nan, y).isnan()
+    rows = torch.vmap(lambda f, y: likelihood.log_prob(f[None], y[None])[0])(outputs, y)
+    torch.testing.assert_close(rows, torch.tensor(wanted))

@@ -135,3 +135,11 @@ def test_arrays_are_as_good_as_tensors(ax):
     found, labels = classes()
     plot.reliability(found, labels.numpy(), ax=Figure().subplots())
     plot.rejection(found, labels.numpy(), uncertainty=np.random.default_rng(0).random(200), ax=Figure().subplots())
+
+
+def test_a_mixture_has_no_summary_to_draw():
+    post = vadam.MeanFieldGaussian({"w": torch.ones(3)}, {"w": torch.ones(3)})
+    with pytest.raises(
+        TypeError, match="posterior needs one Gaussian, got Mixture: of a Mixture draw each of its components"
+    ):
+        plot.posterior(vadam.Mixture([post, post]))

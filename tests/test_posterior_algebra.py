@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn.utils import prune
 
 import vadam
-from vadam.gaussian import MeanFieldGaussian, RotatedGaussian, Shares, UninformedPosterior
+from vadam.gaussian import FullGaussian, MeanFieldGaussian, RotatedGaussian, Shares, UninformedPosterior
 
 
 def gaussian(seed: int = 0, **fields) -> MeanFieldGaussian:
@@ -109,6 +109,20 @@ def test_a_temperature_of_numpy_or_torch_is_saved(number, kind, tmp_path):
     assert loaded.temperature == dict.fromkeys(post.mean, 0.25)
 
 
+def test_a_full_posterior_knows_its_temperature_as_the_prior_of_the_next_task(tmp_path):
+    """At temperature T the marginals of FullVON's posterior are divided by T, which the next task at T must undo, once."""
+    model = nn.Linear(3, 2)
+    post = vadam.FullVON(model.named_parameters(), num_data=10, temperature=0.25).posterior(model)
+    vadam.save(tmp_path / "post", post)
+    rotated = vadam.EVON(model.named_parameters(), num_data=10, temperature=0.25).posterior(model)
+    for full in (post, vadam.load(tmp_path / "post").posterior, post.to(torch.float64), rotated.full()):
+        marginals = full.marginals()
+        assert marginals.temperature == FullGaussian.of(marginals).temperature == {"weight": 0.25, "bias": 0.25}
+        second = vadam.Vadam(model.named_parameters(), num_data=10, temperature=0.25, prior=marginals)
+        lam = second.posterior(model).prior_precision
+        torch.testing.assert_close(lam["weight"], (marginals.precision["weight"] * 0.25).float())
+
+
 def test_distance_is_the_wasserstein_distance():
     """For Gaussians in one dimension it is √((μ − μ')² + (σ − σ')²), by quadrature of the quantile functions."""
     a, b = (
@@ -175,6 +189,7 @@ def test_a_summary_shows_temperature_and_data_weight(build, tmp_path):
     opt = build(model.named_parameters(), num_data=10, temperature=0.5, data_weight=3.0)
     assert opt.summary(model).settings == ("temperature 0.5", "data_weight 3")
     assert "temperature 0.5" in str(opt.summary(model))
+    assert opt.posterior(model).summary().settings == ("temperature 0.5",)
     if build is not vadam.FullVON:
         vadam.save(tmp_path / "post", opt.posterior(model).tempered(0.5))
         assert vadam.load(tmp_path / "post").posterior.summary().settings == ("temperature 0.25",)

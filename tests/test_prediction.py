@@ -248,3 +248,12 @@ def test_targets_may_be_arrays_or_columns_of_a_table():
             found, expected = (getattr(numbers, method)(values) for values in (convert(y), torch.tensor(y)))
             assert torch.equal(found, expected)
         assert torch.equal(classes.log_prob(convert(labels)), classes.log_prob(torch.tensor(labels)))
+
+
+@pytest.mark.parametrize("given", [Categorical, "categorical", nn.CrossEntropyLoss()], ids=str)
+def test_a_loss_or_a_class_is_no_likelihood(given):
+    model = nn.Linear(2, 3)
+    mean = dict(model.named_parameters())
+    post = MeanFieldGaussian(mean, {name: torch.ones_like(p) for name, p in mean.items()})
+    with pytest.raises(TypeError, match=r"is not a likelihood: give an instance such as vadam.Categorical\(\)"):
+        predict(model, post, torch.zeros(4, 2), likelihood=given)

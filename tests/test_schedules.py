@@ -37,3 +37,11 @@ def test_unknown_arguments() -> None:
         schedules.Anneal(opt, "tau", schedules.linear(1, 0, steps=1))
     with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
         schedules.linear(1, 0, steps=0)
+
+
+def test_a_schedule_without_effect_is_refused() -> None:
+    model = torch.nn.Linear(2, 1)
+    post = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.Vadam(model.named_parameters(), num_data=10, prior=post)
+    with pytest.raises(ValueError, match="prior_precision has no effect in a group whose prior is a posterior"):
+        schedules.Anneal(opt, "prior_precision", schedules.linear(1.0, 2.0, steps=4))

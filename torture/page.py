@@ -580,6 +580,66 @@ FOUND = (
         "`vadam fit` said that the columns say little where all rows held out were of one class, and divided by zero for R²",
         "test_held_out_rows_that_are_alike_do_not_judge_the_columns",
     ),
+    (
+        "a hostile reader",
+        "a posterior of FullVON lost its temperature: its marginals were too narrow or too wide a prior for the next task",
+        "test_a_full_posterior_knows_its_temperature_as_the_prior_of_the_next_task",
+    ),
+    (
+        "a hostile reader",
+        "`InputNoiseStudentT` took large log scales and NaN for a wrong `noise_precision`: predictions far from the data failed",
+        "test_noise_of_an_input_may_have_every_scale_and_none",
+    ),
+    (
+        "a hostile reader",
+        "`adaptive_ece` depended on the order of the rows where confidences are equal, as at probabilities of 1",
+        "test_the_order_of_rows_with_one_confidence_does_not_matter",
+    ),
+    (
+        "a hostile reader",
+        "`predict` left a draw in a module that stands in the network twice, where torch's `functional_call` loses its weights",
+        "test_a_module_in_two_places_keeps_its_weights_in_a_prediction",
+    ),
+    (
+        "a hostile reader",
+        "`predict` ended in an error of torch for a model in `DataParallel`",
+        "test_a_model_in_data_parallel_predicts_as_itself",
+    ),
+    (
+        "a hostile reader",
+        "`predict` let a state that a model keeps in a buffer go from draw to draw",
+        "test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw",
+    ),
+    (
+        "a hostile reader",
+        "`predict` took a loss, or a likelihood's class, as likelihood, and failed when it was asked for an answer",
+        "test_a_loss_or_a_class_is_no_likelihood",
+    ),
+    (
+        "a hostile reader",
+        '`prior="init"` took the sample of another optimizer for the weights at construction',
+        "test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample",
+    ),
+    (
+        "a hostile reader",
+        "a group that became deterministic in a sample took no step, or a step from the sample; BBVI wrote NaN",
+        "test_a_group_that_becomes_deterministic_in_a_sample_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`NegativeBinomial.cdf` was wrong from a `total_count` of 1e12 on, and NaN at 1e18",
+        "test_a_negative_binomial_of_large_total_count_is_nearly_poisson",
+    ),
+    (
+        "a hostile reader",
+        "`Anneal` of `prior_precision` did nothing where the prior is a posterior",
+        "test_a_schedule_without_effect_is_refused",
+    ),
+    (
+        "a hostile reader",
+        "`elbo` without `num_data` or of arrays, and `plot.posterior` of a mixture, ended in a traceback",
+        "test_a_mixture_has_no_summary_to_draw",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

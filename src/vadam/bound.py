@@ -8,6 +8,7 @@ The sum over i runs over the n given examples, which represent all N.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from numbers import Real
 from typing import Any
 
 import torch
@@ -45,7 +46,7 @@ def elbo(
             f"post must be a posterior with a closed-form KL to its prior, got {type(post).__name__}: give a MeanFieldGaussian "
             "or a FullGaussian, as opt.posterior(model) returns"
         )
-    if isinstance(num_data, bool) or not num_data > 0:
+    if isinstance(num_data, bool) or not isinstance(num_data, Real) or not num_data > 0:
         raise ValueError(f"num_data={num_data!r} is not valid: give the number of training examples")
     kl = post.kl()
     batches = [data] if isinstance(data, tuple) else list(data)

@@ -18,15 +18,15 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 from torch._C import _functorch as functorch
-from torch.func import functional_call
 from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.overrides import TorchFunctionMode
 from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
 from vadam.backends.row_products import rows_times_matrices
+from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
 
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
@@ -134,8 +134,7 @@ class _Passes:
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
         self._model, self._batch, self._vmap = model, batch, vmap
         self._args, self._kwargs = _arguments(batch)
-        # A forward pass may write to the model's buffers.
-        self._buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        self._buffers = _copies_of_buffers(model)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -166,6 +165,8 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
+        if any(buffer.is_inference() or buffer._version for buffer in self._buffers.values()):
+            self._buffers = _copies_of_buffers(self._model)  # the pass before may have written to them
         output = functional_call(self._model, weights | self._buffers, self._args, self._kwargs)
         output = getattr(output, "logits", output)  # as Hugging Face models return them
         if not isinstance(output, Tensor) or output.dim() == 0:
@@ -174,6 +175,11 @@ class _Passes:
                 "the batch: wrap the model in a module that returns that tensor"
             )
         return output
+
+
+def _copies_of_buffers(model: nn.Module) -> Weights:
+    """Return copies of a model's buffers, to which a forward pass may write."""
+    return {name: buffer.clone() for name, buffer in model.named_buffers()}
 
 
 class _OneRow(TorchFunctionMode):
@@ -201,10 +207,10 @@ def _unmapped(x: Tensor) -> Tensor:
 
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
-    """Return the module without ``torch.compile`` and DDP around it, and what they put before the names of its parameters."""
+    """Return the module without ``torch.compile``, DDP and DataParallel around it, and what they put before the names of its parameters."""
     prefix = ""
     while True:
-        name = "module" if isinstance(model, DistributedDataParallel) else "_orig_mod"
+        name = "module" if isinstance(model, DataParallel | DistributedDataParallel) else "_orig_mod"
         inner = model._modules.get(name)
         if inner is None:
             return model, prefix
@@ -234,11 +240,23 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
 def _batches(x: Any, model: nn.Module) -> list[Any]:
     if isinstance(x, Tensor | tuple | Mapping):
         return [x]
-    if hasattr(x, "__array__") or not isinstance(x, Iterable):
+    _refuse_array("x", x)
+    if not isinstance(x, Iterable):
         raise TypeError(
             f"x is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
         )
-    return [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
+    batches = [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
+    for batch in batches:
+        _refuse_array("a batch of x", batch)
+    return batches
+
+
+def _refuse_array(name: str, x: Any) -> None:
+    """Raise TypeError for an array or a data frame: its type of numbers is seldom the model's."""
+    if hasattr(x, "__array__") and not isinstance(x, Tensor):
+        raise TypeError(
+            f"{name} is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
+        )
 
 
 def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:

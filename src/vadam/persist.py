@@ -139,6 +139,7 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
         tensors |= {f"{prefix}{field}/{name}": x for name, x in given.items() if isinstance(x, Tensor)}
         numbers = {name: None if isinstance(x, Tensor) else float(x) for name, x in given.items()}
         description[field] = None if values is None else numbers
+    description |= {"temperature": post.temperature, "tempered_by": post.tempered_by}
     if isinstance(post, FullGaussian):
         tensors |= {f"{prefix}mean": post.mean, f"{prefix}precision": post.precision}
         return {"kind": "full", "shapes": {name: list(s) for name, s in post.shapes.items()}, **description}, tensors
@@ -154,8 +155,6 @@ def _packed(post: Posterior, prefix: str = "") -> tuple[dict[str, Any], dict[str
         "kind": kind,
         "names": list(post.mean),
         "shares": shares,
-        "temperature": post.temperature,
-        "tempered_by": post.tempered_by,
         **description,
     }, tensors
 
@@ -176,6 +175,8 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
         prior[field] = values and {
             name: tensors[f"{prefix}{field}/{name}"] if x is None else x for name, x in values.items()
         }
+    for field in ("temperature", "tempered_by"):
+        prior[field] = {name: float(T) for name, T in description.get(field, {}).items()}
     point = {name: tensors[f"{prefix}point/{name}"] for name in description["point"]}
     if description["kind"] == "full":
         shapes = {name: torch.Size(shape) for name, shape in description["shapes"].items()}
@@ -184,8 +185,6 @@ def _unpacked(description: dict[str, Any], tensors: dict[str, Tensor], prefix: s
     means = {name: tensors[f"{prefix}mean/{name}"] for name in description["names"]}
     precisions = {name: tensors[f"{prefix}precision/{name}"] for name in description["names"]}
     shares = {name: Shares(*map(float, part)) for name, part in description["shares"].items()}
-    for field in ("temperature", "tempered_by"):
-        prior[field] = {name: float(T) for name, T in description.get(field, {}).items()}
     fields = ("left", "right") if description["kind"] == "rotated" else ("pruned",)
     others: dict[str, Any] = {
         field: {name: tensors[f"{prefix}{field}/{name}"] for name in description[field]} for field in fields

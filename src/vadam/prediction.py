@@ -89,6 +89,11 @@ def predict(
             stacklevel=2,
         )
         likelihood = None
+    if likelihood is not None and (isinstance(likelihood, type) or not hasattr(likelihood, "log_prob")):
+        raise TypeError(
+            f"likelihood={likelihood!r} is not a likelihood: give an instance such as vadam.Categorical() for cross-entropy, "
+            "vadam.Gaussian(noise_precision) for squared errors, or None for the outputs alone"
+        )
     if isinstance(post, MeanFieldGaussian):
         post.warn_if_uninformed()
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)

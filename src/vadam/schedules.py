@@ -43,6 +43,11 @@ class Anneal:
                 raise ValueError(
                     f"{type(optimizer).__name__} has no argument {name!r}: choose one of {sorted(set(group) - {'params'})}"
                 )
+            if name == "prior_precision" and group.get("prior") == "posterior":
+                raise ValueError(
+                    "prior_precision has no effect in a group whose prior is a posterior, which has a precision for every weight: anneal "
+                    "data_weight, or give a wider prior by prior=post.tempered(...)"
+                )
         self.optimizer, self.name, self.schedule, self.t = optimizer, name, schedule, 0
         self._set()
 

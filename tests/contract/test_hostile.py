@@ -75,6 +75,93 @@ def test_a_second_optimizer_is_refused_while_the_first_holds_a_sample(spec: Spec
     assert same(problem.weights(), mean)
 
 
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("store_mean", [True, False])
+def test_the_prior_of_a_second_optimizer_is_the_mean_while_the_first_holds_a_sample(
+    spec: Spec, backend: str, store_mean: bool
+) -> None:
+    problem = Problem(torch.float64)
+    first = spec.make(problem.model.parameters(), backend=backend, store_mean=store_mean).attach(problem.model)
+    mean = problem.weights()
+    problem.loss()
+    second = vadam.Vadam(problem.model.parameters(), num_data=10, prior="init")
+    assert first.holds_sample
+    for p, mu in zip(problem.model.parameters(), mean, strict=True):
+        torch.testing.assert_close(second.state[p]["prior_mean"], mu)
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("store_mean", [True, False])
+def test_a_group_that_becomes_deterministic_in_a_sample_is_refused(spec: Spec, backend: str, store_mean: bool) -> None:
+    """The update would take the sample for the mean, or change nothing; BBVI's wrote NaN."""
+    problem = Problem(torch.float64)
+    opt = spec.make(problem.model.parameters(), backend=backend, store_mean=store_mean).attach(problem.model)
+    problem.step(opt, spec, "attach")
+    mean = problem.weights()
+    for _ in range(opt.samples):
+        problem.loss().backward()
+    opt.param_groups[0]["deterministic"] = True
+    with pytest.raises(
+        RuntimeError, match="deterministic was changed in a parameter group while the weights hold a sample"
+    ):
+        opt.step()
+    for p, mu in zip(problem.weights(), mean, strict=True):
+        torch.testing.assert_close(p, mu)
+    problem.step(opt, spec, "attach")
+
+
+class Twice(nn.Module):
+    """Has one submodule in two places, as ``nn.Sequential(layer, nn.Tanh(), layer)``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Sequential(nn.Linear(3, 3), nn.BatchNorm1d(3).eval())
+        self.second = self.first
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.head(self.second(self.first(x).tanh()))  # type: ignore[no-any-return]
+
+
+@pytest.mark.parametrize("vmap", [True, False])
+def test_a_module_in_two_places_keeps_its_weights_in_a_prediction(vmap: bool) -> None:
+    """``torch.func.functional_call`` leaves the draw in it: training would go on without the weights of the network."""
+    model, x = Twice(), torch.randn(5, 3)
+    before = {name: (tensor, tensor.detach().clone()) for name, tensor in model.state_dict(keep_vars=True).items()}
+    post = vadam.Vadam(model.parameters(), num_data=10, init_precision=4.0).posterior(model)
+    draws = vadam.Draws(post, 9)
+    pred = vadam.predict(model, draws, x, likelihood=None, vmap=vmap)
+    for name, tensor in model.state_dict(keep_vars=True).items():
+        assert tensor is before[name][0]
+        assert torch.equal(tensor, before[name][1])
+    for s in range(9):
+        other = copy.deepcopy(model).eval()
+        other.load_state_dict({name: draws.weights[name][s] for name in post.mean}, strict=False)
+        torch.testing.assert_close(pred.samples[s], other(x).detach())
+
+
+def test_a_module_in_two_places_keeps_its_weights_in_other_calls() -> None:
+    x, y = torch.randn(6, 3), torch.randn(6, 1)
+    model = Twice()
+    weights = [*model.parameters()]
+    vadam.baselines.DiagonalLaplace().fit(model, x, y, vadam.Gaussian(1.0), epochs=1)
+    assert [*map(id, model.parameters())] == [*map(id, weights)]
+    vadam.elbo(model, vadam.Vadam(weights, num_data=6).posterior(model), vadam.Gaussian(1.0), (x, y), num_data=6)
+    assert [*map(id, model.parameters())] == [*map(id, weights)]
+
+
+def test_a_model_in_data_parallel_predicts_as_itself() -> None:
+    model, x = nn.Linear(3, 1), torch.randn(5, 3)
+    wrapped = nn.DataParallel(model)
+    post = vadam.Vadam(wrapped.parameters(), num_data=10).posterior(wrapped)
+    assert [*post.mean] == ["weight", "bias"]
+    draws = vadam.Draws(post, 4)
+    found, wanted = (vadam.predict(m, draws, x, likelihood=None).samples for m in (wrapped, model))
+    assert torch.equal(found, wanted)
+
+
 def test_optimizers_over_different_parameters_hold_samples_together() -> None:
     model = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1))
     mean = [p.detach().clone() for p in model.parameters()]

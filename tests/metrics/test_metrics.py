@@ -65,6 +65,12 @@ def test_ece_by_hand():
     assert metrics.adaptive_ece(p, y, bins=2).item() == pytest.approx((abs(1.25 - 2) + abs(1.80 - 1)) / 4)
 
 
+def test_the_order_of_rows_with_one_confidence_does_not_matter():
+    p, y = torch.tensor([0.75] * 6 + [1.0] * 6), torch.tensor([1, 1, 1, 0, 0, 0] + [1] * 6)
+    for rows in (torch.arange(12), torch.arange(11, -1, -1)):
+        assert metrics.adaptive_ece(p[rows], y[rows], bins=4).item() == pytest.approx(0.125)
+
+
 @pytest.mark.parametrize("ece", [metrics.ece, metrics.adaptive_ece])
 def test_ece_of_calibrated_and_of_overconfident_predictions(ece):
     """n = 20,000 in 15 bins: a calibrated bin of n/15 has a gap of about √(¼ · 15/n) = 0.014 at most."""

@@ -14,10 +14,11 @@ from typing import Self, Unpack
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call, jacrev, vmap
+from torch.func import jacrev, vmap
 
 from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, TrainingOptions
+from vadam.functional import functional_call
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
 from vadam.likelihoods import Likelihood
 

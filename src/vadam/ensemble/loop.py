@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.func import functional_call
 
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
+from vadam.functional import functional_call
 from vadam.likelihoods import FORMULAS
 
 

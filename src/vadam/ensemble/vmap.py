@@ -8,10 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.func import functional_call, grad, vmap
+from torch.func import grad, vmap
 
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
+from vadam.functional import functional_call
 from vadam.likelihoods import FORMULAS
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -42,6 +42,8 @@ class FullGaussian:
     point: Weights = field(default_factory=dict)
     prior_precision: PriorPrecision | None = None
     prior_mean: PriorMean | None = None
+    temperature: dict[str, float] = field(default_factory=dict)
+    tempered_by: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         shapes = {name: torch.Size(shape) for name, shape in self.shapes.items()}
@@ -70,7 +72,8 @@ class FullGaussian:
             )
         mean, precision = post.flat()
         shapes = named_tensors.shapes_of(post.mean)
-        prior = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
+        prior: dict[str, Any] = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
+        prior |= {"temperature": post.temperature, "tempered_by": post.tempered_by}
         return cls(mean, precision.diag(), shapes, point=post.point, **prior)
 
     @cached_property
@@ -155,15 +158,16 @@ class FullGaussian:
     def marginals(self) -> MeanFieldGaussian:
         """Return the marginal Gaussian of each weight: the same variances, without correlations."""
         mean, precision = self._named(self.mean), self._named(1 / self.variance)
-        prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
-        return MeanFieldGaussian(mean, precision, point=self.point, **prior)  # type: ignore[arg-type]
+        prior: dict[str, Any] = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
+        prior |= {"temperature": self.temperature, "tempered_by": self.tempered_by}
+        return MeanFieldGaussian(mean, precision, point=self.point, **prior)
 
     def to(self, *args: Any, **kwargs: Any) -> FullGaussian:
         """Return the posterior on another device or in another dtype; the arguments are those of ``Tensor.to``."""
         names = ("point", "prior_precision", "prior_mean")
         moved = {name: named_tensors.moved(getattr(self, name), *args, **kwargs) for name in names}
         mean, precision = self.mean.to(*args, **kwargs), self.precision.to(*args, **kwargs)
-        return FullGaussian(mean, precision, self.shapes, **moved)
+        return replace(self, mean=mean, precision=precision, **moved)
 
     def _named(self, flat: Tensor) -> Weights:
         parts = flat.split([shape.numel() for shape in self.shapes.values()], dim=-1)

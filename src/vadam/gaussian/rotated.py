@@ -185,7 +185,8 @@ class RotatedGaussian:
         shapes = named_tensors.shapes_of(self.mean)
         mean = torch.cat([mu.flatten() for mu in self.mean.values()])
         blocks = [self._dense(name, named_tensors.wide(P)).to(mean.dtype) for name, P in self.precision.items()]
-        prior = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
+        prior: dict[str, Any] = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
+        prior |= {"temperature": self.temperature, "tempered_by": self.tempered_by}
         return FullGaussian(mean, torch.block_diag(*blocks), shapes, point=self.point, **prior)
 
     def tempered(self, temperature: float) -> RotatedGaussian:

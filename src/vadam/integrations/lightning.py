@@ -151,13 +151,13 @@ class PosteriorCallback(Callback):
             "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
             "prior_mean": None if post.prior_mean is None else dict(post.prior_mean),
             "point": list(post.point),
+            "temperature": dict(post.temperature),
             "axes": {side: getattr(post, side) for side in AXES} if isinstance(post, RotatedGaussian) else None,
         }
         if isinstance(post, FullGaussian):
             checkpoint[KEY]["shapes"] = {name: list(shape) for name, shape in post.shapes.items()}
         else:
             checkpoint[KEY]["shares"] = {name: list(part) for name, part in post.shares.items()}
-            checkpoint[KEY]["temperature"] = dict(post.temperature)
 
     def _to_mean(self, trainer: Trainer) -> None:
         if trainer.optimizers:
@@ -189,6 +189,7 @@ def posterior(
     of_all: dict[str, Any] = {
         "point": {name: weights[name] for name in saved["point"]},
         "prior_precision": saved["prior_precision"],
+        "temperature": saved.get("temperature", {}),
         "prior_mean": saved.get("prior_mean"),  # older checkpoints have neither this nor shares and temperature
     }
     if "shapes" in saved:
@@ -198,7 +199,6 @@ def posterior(
     of_both: dict[str, Any] = {
         **of_all,
         "shares": {name: Shares(*part) for name, part in saved.get("shares", {}).items()},
-        "temperature": saved.get("temperature", {}),
     }
     if saved["axes"] is not None:
         return RotatedGaussian(mean, saved["precision"], **saved["axes"], **of_both)

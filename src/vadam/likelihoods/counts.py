@@ -18,6 +18,8 @@ from vadam.special import betainc
 
 LARGE = 1e6
 """Total count from which log Γ would cancel, and Stirling's series is exact to rounding."""
+NEARLY_POISSON = 1e9
+"""Total count from which the incomplete beta function would cancel, and the first term in 1/total_count is exact to rounding."""
 COUNTS = "counts are at least 0; of numbers below 0 use Gaussian"
 
 
@@ -89,12 +91,22 @@ class NegativeBinomial:
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
         p = torch.sigmoid(math.log(self.total_count) - output.double())
         k, p = torch.broadcast_tensors(y.double().floor(), p)
-        r = torch.full_like(p, self.total_count)
-        return torch.where(k < 0, 0.0, betainc(r, k.clamp_min(0) + 1, p)).to(output.dtype)
+        if self.total_count < NEARLY_POISSON:
+            below = betainc(torch.full_like(p, self.total_count), k.clamp_min(0) + 1, p)
+        else:
+            below = _nearly_poisson_cdf(k.clamp_min(0), output.double().exp().expand_as(k), self.total_count)
+        return torch.where(k < 0, 0.0, below).to(output.dtype)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         r = torch.full_like(output, self.total_count)
         return torch.poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)
+
+
+def _nearly_poisson_cdf(k: Tensor, mean: Tensor, r: float) -> Tensor:
+    """Return P(Y ≤ k) to first order in 1/r: the Poisson's F(k; μ) + μ²/2r ∂²F/∂μ²."""
+    mass = torch.exp(torch.xlogy(k, mean) - mean - torch.lgamma(k + 1))
+    bend = mass * mean * (mean - k) / (2 * r)
+    return torch.special.gammaincc(k + 1, mean) + bend
 
 
 def _log_rising(y: Tensor, r: float) -> Tensor:

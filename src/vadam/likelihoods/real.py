@@ -137,9 +137,8 @@ class StudentT:
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         tau, nu = noise_like(self.noise_precision, output), self.dof
-        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
         z_squared = tau * (like_output(y, output) - output) ** 2
-        return per_example(constant + 0.5 * tau.log() - (nu + 1) / 2 * torch.log1p(z_squared / nu))
+        return per_example(_log_t(z_squared, nu) + 0.5 * tau.log())
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -156,16 +155,13 @@ class StudentT:
         return student_t_cdf((y - output) * noise_like(self.noise_precision, output).sqrt(), self.dof)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        half = torch.full_like(output, self.dof / 2)
-        scale = (noise_like(self.noise_precision, output) * torch._standard_gamma(half, generator) / half).rsqrt()
-        return output + scale * randn_like(output, generator)
+        return output + noise_like(self.noise_precision, output).rsqrt() * _draw_t(output, self.dof, generator)
 
     @classmethod
     def log_density(cls, output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
         """Return the log density of every target, with the default ``dof``."""
         tau, nu = noise_precision, cls.dof
-        constant = math.lgamma((nu + 1) / 2) - math.lgamma(nu / 2) - 0.5 * math.log(nu * math.pi)
-        return constant + 0.5 * tau.log() - (nu + 1) / 2 * torch.log1p(tau * (y - output) ** 2 / nu)
+        return _log_t(tau * (y - output) ** 2, nu) + 0.5 * tau.log()
 
     @classmethod
     def residual(cls, output: Tensor, y: Tensor, noise_precision: Tensor) -> Tensor:
@@ -188,8 +184,10 @@ class InputNoiseStudentT:
         _check_dof(self.dof)
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        mean, log_scale = InputNoiseGaussian._split(output)
-        return StudentT((-2 * log_scale).exp(), self.dof).log_prob(mean, y)
+        wide = output.to(torch.promote_types(output.dtype, torch.float32))  # z² overflows in half precision
+        mean, log_scale = InputNoiseGaussian._split(wide)
+        z_squared = ((like_output(y, mean) - mean) * (-log_scale).exp()) ** 2
+        return per_example(_log_t(z_squared, self.dof) - log_scale)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -206,12 +204,24 @@ class InputNoiseStudentT:
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         mean, log_scale = InputNoiseGaussian._split(output)
-        return StudentT((-2 * log_scale).exp(), self.dof).sample(mean, generator)
+        return mean + log_scale.exp() * _draw_t(mean, self.dof, generator)
 
 
 def _halves(output: Tensor) -> tuple[Tensor, Tensor]:
     targets = output.shape[-1] // 2
     return output[..., :targets], output[..., targets:]
+
+
+def _log_t(z_squared: Tensor, dof: float) -> Tensor:
+    """Return the log density of Student's t at z, given z²."""
+    constant = math.lgamma((dof + 1) / 2) - math.lgamma(dof / 2) - 0.5 * math.log(dof * math.pi)
+    return constant - (dof + 1) / 2 * torch.log1p(z_squared / dof)
+
+
+def _draw_t(output: Tensor, dof: float, generator: torch.Generator | None) -> Tensor:
+    """Draw from Student's t in the shape of the outputs."""
+    half = torch.full_like(output, dof / 2)
+    return (torch._standard_gamma(half, generator) / half).rsqrt() * randn_like(output, generator)
 
 
 def _check_dof(dof: float) -> None:

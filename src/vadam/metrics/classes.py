@@ -36,8 +36,13 @@ def ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
 
 
 def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
-    """Return the calibration error over ``bins`` groups of equal size, sorted by confidence."""
+    """Return the calibration error over ``bins`` groups of equal size, sorted by confidence.
+
+    Examples of one confidence share their mean accuracy, so that the order of the rows does not matter.
+    """
     confidence, correct = _top(probs, y)
+    _, group, size = confidence.unique(return_inverse=True, return_counts=True)
+    correct = (torch.zeros_like(size, dtype=correct.dtype).index_add(0, group, correct) / size)[group]
     rank = confidence.argsort(stable=True).argsort()
     return _calibration_gap(confidence, correct, rank * bins // len(rank), bins)
 

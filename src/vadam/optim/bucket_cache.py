@@ -73,7 +73,10 @@ class BucketCache:
         refreshed: list[Bucket] = []
         for bucket, (k, members) in zip(self.buckets, self._members, strict=True):
             rule, rule_args = known[k]
-            if rule is not bucket.rule or bucket.sampled == opt.param_groups[k]["deterministic"]:
+            if bucket.sampled == opt.param_groups[k]["deterministic"]:
+                opt._refuse_in_sample("deterministic was changed in a parameter group")
+                return False
+            if rule is not bucket.rule:
                 return False
             refreshed.append(bucket.with_args(args_of(rule_args, members)))
         self.buckets, self._settings = refreshed, _settings(opt.param_groups)

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from vadam.backends.bucket import storage_dtype
 
@@ -27,9 +27,9 @@ def _is_compiled(model: nn.Module) -> bool:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the user's own module, without DDP and torch.compile around it."""
+    """Return the user's own module, without DDP, DataParallel and torch.compile around it."""
     while True:
-        if isinstance(model, DistributedDataParallel):
+        if isinstance(model, DataParallel | DistributedDataParallel):
             model = model.module
         elif _is_compiled(model):
             model = model._orig_mod  # type: ignore[assignment]

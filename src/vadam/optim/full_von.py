@@ -18,7 +18,7 @@ from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder
 from vadam.optim.signature import group_arguments
-from vadam.optim.snapshot import mean_of, prior_of, unique_names
+from vadam.optim.snapshot import mean_of, prior_of, temperature_of, unique_names
 
 
 class FullVON(SecondOrder):
@@ -150,4 +150,5 @@ class FullVON(SecondOrder):
             point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in set(bucket.params)},
             prior_precision=prior_precision,
             prior_mean=prior_mean,
+            temperature=temperature_of(self, name),
         )

@@ -21,6 +21,7 @@ from vadam.backends.bucket import storage_dtype
 from vadam.backends.shards import is_sharded, whole
 from vadam.gaussian import MeanFieldGaussian
 from vadam.optim.interrupts import without_grad
+from vadam.optim.sample import mean_of
 from vadam.rules.arguments import PRIOR_PRECISION, Argument
 from vadam.rules.binding import RuleArgs
 
@@ -87,7 +88,7 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
         group.setdefault("steps_with_prior", 0)
     if group.get("prior") == "init":
         for p in group["params"]:
-            opt.state[p][MEAN] = p.detach().to(storage_dtype(p), copy=True)
+            opt.state[p][MEAN] = mean_of(p).to(storage_dtype(p), copy=True)
     elif isinstance(given, MeanFieldGaussian):
         for p, name in zip(group["params"], _names(opt, group, given), strict=True):
             is_point = name in given.point

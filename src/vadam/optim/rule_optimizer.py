@@ -90,6 +90,11 @@ class RuleOptimizer(Resumable):
         buckets = [bucket for bucket in cache.buckets if bucket.sampled] if sampled else cache.buckets
         return buckets + model_bucket(self, {*wanted}) if cache.sees_model else buckets
 
+    def _refuse_in_sample(self, change: str) -> None:
+        """Raise if a change of the parameter groups meets an unfinished step: its sample is of the groups as they were."""
+        if not self._weights.is_idle:
+            raise RuntimeError(f"{change} while the weights hold a sample: change it between steps, after step()")
+
     def _states_of(self, params: list[Tensor], rule: ModuleType, group: Group) -> list[dict[str, Any]]:
         """Return the rule's state of each parameter of a group; make it at its first use."""
         states, fields = [self.state[p] for p in params], rule.State._fields[1:]

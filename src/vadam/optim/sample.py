@@ -52,6 +52,12 @@ class Sample:
 _held: set[WeightState] = set()  # the states of all optimizers whose parameters hold a sample
 
 
+def mean_of(p: Tensor) -> Tensor:
+    """Return the mean of a parameter, also while a sample of any optimizer is in it."""
+    held = [state.mean_of(p) for state in [*_held] if state.sample is not None and p in {*state.sample.params}]
+    return next((mean for mean in held if mean is not None), p.detach())
+
+
 class WeightState:
     """The state of the parameters: they hold the mean, or a sample and its owner, or the mean while a sample is paused.
 

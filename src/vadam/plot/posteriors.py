@@ -19,6 +19,10 @@ def posterior(post: MeanFieldGaussian | RotatedGaussian | FullGaussian, *, ax: A
     Each parameter is a row. Where the standard deviation (round) is to the right of the mean (square), most of its weights could
     be zero. The title says which share of the precision comes from the data, where it is known.
     """
+    if not hasattr(post, "summary"):
+        raise TypeError(
+            f"posterior needs one Gaussian, got {type(post).__name__}: of a Mixture draw each of its components by itself"
+        )
     summary = post.summary()
     rows = summary.rows[::-1]
     ax = axes_or_new(ax)

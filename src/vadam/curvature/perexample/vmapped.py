@@ -8,13 +8,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vjp, vmap
+from torch.func import vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils import _pytree as pytree
 
 from vadam.curvature.perexample.call import WAY_OUT, Call, floating
 from vadam.curvature.perexample.gradients import CHUNK, Added, Gradients
 from vadam.curvature.perexample.replay import check_same
+from vadam.functional import functional_call
 
 
 class Vmapped(Gradients):
