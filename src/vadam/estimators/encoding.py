@@ -158,10 +158,11 @@ class TableEncoder:
         ``rng`` draws values that are unseen, for each row anew. ``fill`` chooses one of ``FILLS`` ways to fill them in all rows alike.
         """
         given, names = dict(cells.columns_of(table)), [column.name for column in self.columns]
-        fitted = self.names or names
-        of_array = fitted == [cells.column_name(k) for k in range(len(fitted))] and given.keys().isdisjoint(fitted)
-        if len(given) == len(fitted) and (of_array or not cells.is_frame(table)):
-            given = dict(zip(fitted, given.values(), strict=True))
+        of_array = self.names == [cells.column_name(k) for k in range(len(self.names))] and given.keys().isdisjoint(
+            self.names
+        )
+        if len(given) == len(self.names) and (of_array or not cells.is_frame(table)):
+            given = dict(zip(self.names, given.values(), strict=True))
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
         draw: Draw = (rng or np.random.default_rng(0)).random
@@ -221,8 +222,8 @@ class TableEncoder:
             raise ValueError(f"unknown kind of column {unknown[0]!r}")
         for column in columns:
             _check_column(column)
-        left_out, names = dict(saved["left_out"]), list(map(str, saved.get("names", ())))
-        if names and sorted(names) != sorted([*left_out, *(column.name for column in columns)]):
+        left_out, names = dict(saved["left_out"]), list(map(str, saved["names"]))
+        if sorted(names) != sorted([*left_out, *(column.name for column in columns)]):
             raise ValueError(f"the names of all columns must be those used and those left out, got {str(names)[:50]}")
         return cls(columns, left_out, list(saved["notes"]), names)
 
