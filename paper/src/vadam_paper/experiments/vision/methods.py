@@ -56,6 +56,11 @@ def tuned(methods: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(m for m in available(methods) if m in SPACES and m != "laplace")
 
 
+def trained(methods: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the methods that train a network of their own."""
+    return tuple(m for m in available(methods) if m in MAKE or m == "ivon-opt")
+
+
 def order(methods: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return the methods in three groups: those that run first, those that take their networks together, the others."""
     found = available(methods)

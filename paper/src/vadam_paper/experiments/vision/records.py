@@ -91,6 +91,20 @@ def best_variational(run: Recorded, name: str) -> str | None:
     return min(finite, key=lambda method: finite[method]) if finite else None
 
 
+def costs(run: Recorded, method: str) -> np.ndarray:
+    """Return the processor time of a method's training × AdamW's, as often as both took steps in turn."""
+    if "speed" not in run:
+        return np.zeros(0)
+    times: dict[str, list[float]] = run["speed"]["milliseconds"]
+    networks, trained_as = 1, {"adamw-scaled": "adamw", "laplace": "adamw"}.get(method, method)
+    if method in POOLS:
+        pools = [test for name in SETS for test in seeds(run, name, method)]
+        networks, trained_as = run.config["members"], pools[0]["of"] if pools else ""
+    if trained_as not in times or "adamw" not in times:
+        return np.zeros(0)
+    return networks * np.divide(times[trained_as], times["adamw"])
+
+
 def draws_curves(run: Recorded) -> dict[str, dict[int, float]]:
     """Return the loss by number of draws, for each studied method."""
     found = {method: run[f"draws.{method}"]["nll"] for method in NAMES if f"draws.{method}" in run}

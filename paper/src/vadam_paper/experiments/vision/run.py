@@ -4,6 +4,7 @@ tune.METHOD.RUNG.RANK     a setting that got as far, trained until this rung's e
 tune.laplace              the precision of the last layer's prior
 test.SET.METHOD.SEED      the chosen setting, scored on test images; a pool of all seeds' networks has seed 0 only
 draws.METHOD              the loss against the number of draws, Fashion-MNIST, seed 0
+speed                     a few steps of every method, in turn
 long.METHOD.EPOCHS        the chosen setting with another number of epochs, Fashion-MNIST, seed 0
 """
 
@@ -30,7 +31,7 @@ def cells(config: Config) -> dict[str, float]:
     studied = [method for method in STUDIED if method in config.methods]
     found = _tunings(config, first) | _tests(config, first)
     found |= {f"test.{name}.{method}.0": _cost(config, name, method, 0) for method in pools for name in SETS}
-    found |= {f"draws.{method}": SCORING for method in studied if method != "adamw"}
+    found |= {f"draws.{method}": SCORING for method in studied if method != "adamw"} | {"speed": SCORING}
     found |= _tunings(config, others) | _tests(config, others)
     found |= {f"long.{method}.{epochs}": epochs + SCORING for epochs in config.long for method in studied}
     return found
@@ -79,6 +80,8 @@ def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
         return study.tune_laplace() if rest == ["laplace"] else study.tune(rest[0], int(rest[1]), int(rest[2]))
     if kind == "draws":
         return study.draws(rest[0])
+    if kind == "speed":
+        return study.speed()
     if kind == "long":
         return study.longer(rest[0], int(rest[1]))
     return study.test(rest[0], rest[1], int(rest[2]))

@@ -7,7 +7,9 @@ import torch
 from vadam.calibration import TemperatureScaling
 from vadam_paper.experiments.context import CellContext
 from vadam_paper.experiments.contract import ExperimentError
+from vadam_paper.experiments.labelled import Labelled
 from vadam_paper.experiments.randomness import generator
+from vadam_paper.experiments.timing import Stopwatch
 from vadam_paper.experiments.vision import methods
 from vadam_paper.experiments.vision.config import POOLS, Config
 from vadam_paper.experiments.vision.fitted import Fitted, laplace_posteriors, pooled
@@ -15,6 +17,10 @@ from vadam_paper.experiments.vision.run import TUNED_ON
 from vadam_paper.experiments.vision.scores import draws_curve, test_scores, validation_nll
 from vadam_paper.experiments.vision.task import Task, load
 from vadam_paper.experiments.vision.train import Plan, Training, num_weights, trained
+
+STEPS_A_ROUND = 25
+ROUNDS = 7
+"""How often each method takes so many steps while the time of a step is measured."""
 
 
 class Study:
@@ -60,6 +66,27 @@ class Study:
         fitted, _ = self._fitted(TUNED_ON, method, 0)
         return {"nll": draws_curve(self.config, fitted, self._task(TUNED_ON), self._noise(TUNED_ON, 0))}
 
+    def speed(self) -> dict[str, Any]:
+        """Train every method in turn, a few steps at a time, and measure the processor time of a step.
+
+        Trainings of other cells took place at other times, when the processor was perhaps slower.
+        """
+        task, size = self._task(TUNED_ON), STEPS_A_ROUND * self.config.batch_size
+        task = task._replace(train=Labelled(task.train.X[:size], task.train.y[:size]))
+        steps = -(-len(task.train.y) // self.config.batch_size)
+        trainings = {
+            method: Training(self._first_plan(method), task) for method in methods.trained(self.config.methods)
+        }
+        found: dict[str, list[float]] = {method: [] for method in trainings}
+        for k in range(ROUNDS + 1):
+            for method, training in trainings.items():
+                clock = Stopwatch()
+                training.advance()
+                if k:  # the first round compiles
+                    found[method].append(1e3 * clock.elapsed().cpu_seconds / steps)
+            self.context.report((k + 1) / (ROUNDS + 2))
+        return {"milliseconds": found}
+
     def longer(self, method: str, epochs: int) -> dict[str, Any]:
         """Train the chosen setting for another number of epochs, and score it."""
         trial = self._chosen(method)
@@ -98,6 +125,11 @@ class Study:
         """Return the network that the chosen setting of a method trains, from its checkpoint if there is one."""
         trained_by = method if method == "ivon-opt" else settings_of
         return self._trained(name, trained_by, seed, self._chosen(settings_of), self.config.epochs, settings_of)
+
+    def _first_plan(self, method: str) -> Plan:
+        """Return the plan of a method's first setting."""
+        first = methods.settings(methods.SETTINGS_FROM.get(method, method), 0)
+        return Plan(self.config, method, first, 0, self.config.epochs)
 
     def _trained(
         self, name: str, method: str, seed: int, trial: int, epochs: int, settings_of: str | None = None

@@ -66,7 +66,7 @@ class Training:
         first = self.epoch
         while self.epoch < epochs:
             clock = Stopwatch()
-            self._advance()
+            self.advance()
             self.cost["cpu_seconds"] += clock.elapsed().cpu_seconds
             if self.epoch == 1:
                 self.cost["megabytes"] = self._memory.megabytes() or 0.0
@@ -75,7 +75,8 @@ class Training:
                 (store.write if self.epoch == epochs else store.checkpoint)(self.tensors(), self.meta())
         self.model.eval()
 
-    def _advance(self) -> None:
+    def advance(self) -> None:
+        """Train for one epoch."""
         config, (X, y) = self.plan.config, self.task.train
         order = torch.randperm(len(y), generator=self._generator("order", self.epoch))
         self.noise.manual_seed(self._generator("noise", self.epoch).initial_seed())
