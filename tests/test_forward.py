@@ -509,3 +509,24 @@ def test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw(context, vmap)
         wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
         torch.testing.assert_close(outputs[s], wanted)
     assert model.hidden.count_nonzero() == 0
+
+
+class Masked(nn.Module):
+    """Shows the mask that it uses in each forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("mask", torch.ones(4, 4).tril())
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(self.mask)
+        return self.layer(x) @ self.mask
+
+
+def test_buffers_are_copied_once_for_all_batches():
+    model = Masked()
+    sampled_outputs(model, posterior_of(model), torch.randn(20, 4), 3, batch_size=2, vmap=False)
+    assert len(model.seen) == 30
+    assert len({mask.data_ptr() for mask in model.seen}) == 1

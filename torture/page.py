@@ -640,6 +640,21 @@ FOUND = (
         "`elbo` without `num_data` or of arrays, and `plot.posterior` of a mixture, ended in a traceback",
         "test_a_mixture_has_no_summary_to_draw",
     ),
+    (
+        "a hostile reader",
+        "`LastLayerLaplace` and `DiagonalLaplace` ended in an error for `StudentT` and noise that depends on the input, whose curvature may be negative",
+        "test_curvature_that_could_be_negative_is_the_fisher_information",
+    ),
+    (
+        "a hostile reader",
+        "`predict` copied a model's buffers for each batch: large masks times many batches filled the memory",
+        "test_buffers_are_copied_once_for_all_batches",
+    ),
+    (
+        "a hostile reader",
+        "the page on saving loaded the mean without weights that are not sampled: BatchNorm's, which `from_adam` trains, stayed those of a new network",
+        "test_the_mean_as_the_page_on_saving_loads_it_has_weights_that_are_not_sampled",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

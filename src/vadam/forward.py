@@ -119,7 +119,8 @@ def sampled_outputs(
     rows: list[Tensor] = []
     draws: Weights | None = None
     with ONE_AT_A_TIME, torch.no_grad(), in_eval_mode(model):
-        passes = [_Passes(model, batch, vmap) for batch in batches]
+        buffers = _Buffers(model)
+        passes = [_Passes(model, batch, vmap, buffers) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
@@ -131,10 +132,9 @@ def sampled_outputs(
 class _Passes:
     """Computes f(x; θ₁), …, f(x; θ_n) for one batch of inputs, by vmap where it pays and works, otherwise one draw at a time."""
 
-    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
-        self._model, self._batch, self._vmap = model, batch, vmap
+    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
+        self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
         self._args, self._kwargs = _arguments(batch)
-        self._buffers = _copies_of_buffers(model)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -165,9 +165,7 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
-        if any(buffer.is_inference() or buffer._version for buffer in self._buffers.values()):
-            self._buffers = _copies_of_buffers(self._model)  # the pass before may have written to them
-        output = functional_call(self._model, weights | self._buffers, self._args, self._kwargs)
+        output = functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs)
         output = getattr(output, "logits", output)  # as Hugging Face models return them
         if not isinstance(output, Tensor) or output.dim() == 0:
             raise TypeError(
@@ -177,9 +175,19 @@ class _Passes:
         return output
 
 
-def _copies_of_buffers(model: nn.Module) -> Weights:
-    """Return copies of a model's buffers, to which a forward pass may write."""
-    return {name: buffer.clone() for name, buffer in model.named_buffers()}
+class _Buffers:
+    """Copies of a model's buffers, to which a forward pass may write: one for all batches, as masks and tables may be large."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._copies: Weights = {}
+
+    def unwritten(self) -> Weights:
+        """Return the copies; new ones if the pass before may have written to them."""
+        copies = self._copies
+        if not copies or any(buffer.is_inference() or buffer._version for buffer in copies.values()):
+            self._copies = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
+        return self._copies
 
 
 class _OneRow(TorchFunctionMode):
