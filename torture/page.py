@@ -642,7 +642,7 @@ FOUND = (
     ),
     (
         "a hostile reader",
-        "`LastLayerLaplace` and `DiagonalLaplace` ended in an error for `StudentT` and noise that depends on the input, whose curvature may be negative",
+        "Laplace approximations ended in an error for `StudentT` and noise that depends on the input, whose curvature may be negative",
         "test_curvature_that_could_be_negative_is_the_fisher_information",
     ),
     (
@@ -652,8 +652,13 @@ FOUND = (
     ),
     (
         "a hostile reader",
-        "the page on saving loaded the mean without weights that are not sampled: BatchNorm's, which `from_adam` trains, stayed those of a new network",
+        "the page on saving loaded the mean without BatchNorm's weights, which `from_adam` trains and does not sample",
         "test_the_mean_as_the_page_on_saving_loads_it_has_weights_that_are_not_sampled",
+    ),
+    (
+        "a hostile reader",
+        "`predict` took the labels of a loader for an argument of a model that needs none of its arguments, as those of Hugging Face",
+        "test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments",
     ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""

@@ -270,7 +270,8 @@ def _refuse_array(name: str, x: Any) -> None:
 def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
     """Return the inputs of a batch (x, y): its last tensor is left out if the model does not take it.
 
-    A ``DataLoader`` yields targets as a rule, so there an argument that the model does not need is a target, too.
+    A ``DataLoader`` yields targets as a rule, so there an argument that the model does not need is a target, too. Where it needs
+    none, as those of Hugging Face do, a last tensor with fewer axes than the first, such as labels beside tokens, is the target.
     """
     if not isinstance(batch, tuple | list) or len(batch) < 2:
         return batch
@@ -279,7 +280,23 @@ def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
         return batch
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     taken = [p for p in positional if p.default is p.empty] if from_loader else positional
-    return tuple(batch[:-1]) if len(taken) == len(batch) - 1 else batch
+    count = len(taken)
+    if from_loader and not taken:
+        count = len(positional)
+        if len(batch) <= count:
+            _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
+            count = len(batch) - 1
+    return tuple(batch[:-1]) if count == len(batch) - 1 else batch
+
+
+def _refuse_unless_labels(batch: Any, model: nn.Module, *names: str) -> None:
+    """Raise ValueError if the last tensor of a batch could be an input: labels have fewer axes than the first."""
+    first, last = batch[0], batch[-1]
+    if not (isinstance(first, Tensor) and isinstance(last, Tensor) and last.dim() < first.dim()):
+        raise ValueError(
+            f"{type(model).__name__} needs none of its arguments, so the last of the {len(batch)} tensors of a batch may be an input or "
+            f"the target: give batches that are dicts of arguments by name, such as {' and '.join(map(repr, names))}"
+        )
 
 
 def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
