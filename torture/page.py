@@ -660,6 +660,11 @@ FOUND = (
         "`predict` took the labels of a loader for an argument of a model that needs none of its arguments, as those of Hugging Face",
         "test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments",
     ),
+    (
+        "a hostile reader",
+        "weights [n, 1] counted every row with the weights of all in `TemperatureScaling` and `log_likelihood`; lists of weights failed",
+        "test_weights_may_be_columns_lists_or_have_an_axis_more",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of
