@@ -240,6 +240,32 @@ def test_a_loader_of_two_inputs_keeps_both_and_drops_targets_after_them():
         torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
 
 
+class NeedingNothing(nn.Module):
+    """All arguments are optional, as those of Hugging Face's models."""
+
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def forward(self, x=None, mask=None, scale=None):
+        x = x if mask is None else x * mask
+        return self.body(x if scale is None else x * scale)
+
+
+def test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments():
+    """The targets [B] could be taken for a mask, as there are as many rows as columns."""
+    model = NeedingNothing()
+    post, x, mask, y = posterior_of(model), torch.randn(8, 4), torch.rand(8, 4).round(), torch.arange(8) % 2
+    for inputs in ((x,), (x, mask)):
+        expected = sampled_outputs(model, post, inputs, S, generator=generator())
+        loader = DataLoader(TensorDataset(*inputs, y), batch_size=4)
+        torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
+    with pytest.raises(ValueError, match="may be an input or the target: give batches that are dicts"):
+        sampled_outputs(model, post, DataLoader(TensorDataset(x, mask), batch_size=4), S)
+    named = ({"x": part, "mask": m} for part, m in DataLoader(TensorDataset(x, mask), batch_size=4))
+    torch.testing.assert_close(sampled_outputs(model, post, named, S, generator=generator()), expected)
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]
@@ -509,3 +535,24 @@ def test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw(context, vmap)
         wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
         torch.testing.assert_close(outputs[s], wanted)
     assert model.hidden.count_nonzero() == 0
+
+
+class Masked(nn.Module):
+    """Shows the mask that it uses in each forward pass."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("mask", torch.ones(4, 4).tril())
+        self.seen = []
+
+    def forward(self, x):
+        self.seen.append(self.mask)
+        return self.layer(x) @ self.mask
+
+
+def test_buffers_are_copied_once_for_all_batches():
+    model = Masked()
+    sampled_outputs(model, posterior_of(model), torch.randn(20, 4), 3, batch_size=2, vmap=False)
+    assert len(model.seen) == 30
+    assert len({mask.data_ptr() for mask in model.seen}) == 1

@@ -1,5 +1,7 @@
 """`vadam.from_adam`: what it reads from a loader, which weights it samples, and that networks of many kinds train with it."""
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -207,3 +209,15 @@ def test_an_earlier_posterior_is_matched_by_name_where_layers_are_frozen_or_new(
     assert list(found) == ["0.weight", "0.bias", "4.weight", "4.bias"]
     for name, mean in found.items():
         torch.testing.assert_close(mean, earlier.mean[name])
+
+
+def test_the_mean_as_the_page_on_saving_loads_it_has_weights_that_are_not_sampled() -> None:
+    model, opened = mlp(), mlp()
+    opt = vadam.from_adam(model, num_data=200, batch_size=20, lr=0.1)
+    model(torch.randn(20, 3)).square().sum().backward()
+    opt.step()
+    page = (Path(__file__).parents[1] / "docs" / "saving.md").read_text()
+    (line,) = re.findall(r"`(model\.load_state_dict\(.*?\))`", page)
+    exec(line, {"model": opened, "post": opt.posterior(model)})
+    for name, p in opened.named_parameters():
+        torch.testing.assert_close(p, model.get_parameter(name), rtol=0, atol=0)

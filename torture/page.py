@@ -640,6 +640,31 @@ FOUND = (
         "`elbo` without `num_data` or of arrays, and `plot.posterior` of a mixture, ended in a traceback",
         "test_a_mixture_has_no_summary_to_draw",
     ),
+    (
+        "a hostile reader",
+        "Laplace approximations ended in an error for `StudentT` and noise that depends on the input, whose curvature may be negative",
+        "test_curvature_that_could_be_negative_is_the_fisher_information",
+    ),
+    (
+        "a hostile reader",
+        "`predict` copied a model's buffers for each batch: large masks times many batches filled the memory",
+        "test_buffers_are_copied_once_for_all_batches",
+    ),
+    (
+        "a hostile reader",
+        "the page on saving loaded the mean without BatchNorm's weights, which `from_adam` trains and does not sample",
+        "test_the_mean_as_the_page_on_saving_loads_it_has_weights_that_are_not_sampled",
+    ),
+    (
+        "a hostile reader",
+        "`predict` took the labels of a loader for an argument of a model that needs none of its arguments, as those of Hugging Face",
+        "test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments",
+    ),
+    (
+        "a hostile reader",
+        "weights [n, 1] counted every row with the weights of all in `TemperatureScaling` and `log_likelihood`; lists of weights failed",
+        "test_weights_may_be_columns_lists_or_have_an_axis_more",
+    ),
 )
 """What the torture has found so far: by what, what it was, and the test that keeps it mended."""
 LIMITS = """Two limits are torch's own. On more than two ranks DDP adds the gradients of its first step in another order than those of

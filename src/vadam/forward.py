@@ -119,7 +119,8 @@ def sampled_outputs(
     rows: list[Tensor] = []
     draws: Weights | None = None
     with ONE_AT_A_TIME, torch.no_grad(), in_eval_mode(model):
-        passes = [_Passes(model, batch, vmap) for batch in batches]
+        buffers = _Buffers(model)
+        passes = [_Passes(model, batch, vmap, buffers) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
@@ -131,10 +132,9 @@ def sampled_outputs(
 class _Passes:
     """Computes f(x; θ₁), …, f(x; θ_n) for one batch of inputs, by vmap where it pays and works, otherwise one draw at a time."""
 
-    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None) -> None:
-        self._model, self._batch, self._vmap = model, batch, vmap
+    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
+        self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
         self._args, self._kwargs = _arguments(batch)
-        self._buffers = _copies_of_buffers(model)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -165,9 +165,7 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
-        if any(buffer.is_inference() or buffer._version for buffer in self._buffers.values()):
-            self._buffers = _copies_of_buffers(self._model)  # the pass before may have written to them
-        output = functional_call(self._model, weights | self._buffers, self._args, self._kwargs)
+        output = functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs)
         output = getattr(output, "logits", output)  # as Hugging Face models return them
         if not isinstance(output, Tensor) or output.dim() == 0:
             raise TypeError(
@@ -177,9 +175,19 @@ class _Passes:
         return output
 
 
-def _copies_of_buffers(model: nn.Module) -> Weights:
-    """Return copies of a model's buffers, to which a forward pass may write."""
-    return {name: buffer.clone() for name, buffer in model.named_buffers()}
+class _Buffers:
+    """Copies of a model's buffers, to which a forward pass may write: one for all batches, as masks and tables may be large."""
+
+    def __init__(self, model: nn.Module) -> None:
+        self._model = model
+        self._copies: Weights = {}
+
+    def unwritten(self) -> Weights:
+        """Return the copies; new ones if the pass before may have written to them."""
+        copies = self._copies
+        if not copies or any(buffer.is_inference() or buffer._version for buffer in copies.values()):
+            self._copies = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
+        return self._copies
 
 
 class _OneRow(TorchFunctionMode):
@@ -262,7 +270,8 @@ def _refuse_array(name: str, x: Any) -> None:
 def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
     """Return the inputs of a batch (x, y): its last tensor is left out if the model does not take it.
 
-    A ``DataLoader`` yields targets as a rule, so there an argument that the model does not need is a target, too.
+    A ``DataLoader`` yields targets as a rule, so there an argument that the model does not need is a target, too. Where it needs
+    none, as those of Hugging Face do, a last tensor with fewer axes than the first, such as labels beside tokens, is the target.
     """
     if not isinstance(batch, tuple | list) or len(batch) < 2:
         return batch
@@ -271,7 +280,23 @@ def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
         return batch
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     taken = [p for p in positional if p.default is p.empty] if from_loader else positional
-    return tuple(batch[:-1]) if len(taken) == len(batch) - 1 else batch
+    count = len(taken)
+    if from_loader and not taken:
+        count = len(positional)
+        if len(batch) <= count:
+            _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
+            count = len(batch) - 1
+    return tuple(batch[:-1]) if count == len(batch) - 1 else batch
+
+
+def _refuse_unless_labels(batch: Any, model: nn.Module, *names: str) -> None:
+    """Raise ValueError if the last tensor of a batch could be an input: labels have fewer axes than the first."""
+    first, last = batch[0], batch[-1]
+    if not (isinstance(first, Tensor) and isinstance(last, Tensor) and last.dim() < first.dim()):
+        raise ValueError(
+            f"{type(model).__name__} needs none of its arguments, so the last of the {len(batch)} tensors of a batch may be an input or "
+            f"the target: give batches that are dicts of arguments by name, such as {' and '.join(map(repr, names))}"
+        )
 
 
 def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:

@@ -6,7 +6,7 @@ from torch import nn
 
 from vadam.baselines import DiagonalLaplace, LastLayerLaplace, laplace
 from vadam.exact import linear
-from vadam.likelihoods import Bernoulli, Categorical, Gaussian
+from vadam.likelihoods import Bernoulli, Categorical, Gaussian, InputNoiseGaussian, InputNoiseStudentT, StudentT
 
 
 def test_linear_regression_is_exact(regression):
@@ -83,3 +83,23 @@ def test_a_last_layer_that_shares_its_weight_with_another():
     assert list(found.shapes) == ["0.weight"]
     diagonal = DiagonalLaplace(1.5).fit(model, X, y, Categorical(), epochs=0).posterior.precision["0.weight"]
     torch.testing.assert_close(found.precision.diagonal(), diagonal.flatten())
+
+
+@pytest.mark.parametrize("likelihood", [InputNoiseGaussian(), InputNoiseStudentT(dof=5.0), StudentT(4.0, dof=5.0)])
+def test_curvature_that_could_be_negative_is_the_fisher_information(regression, likelihood):
+    """P = λI + Σᵢ E[∇log p ∇log pᵀ] over y: the Hessian at the targets of an untrained network is indefinite."""
+    X, y = regression
+    model = nn.Linear(3, 1 if isinstance(likelihood, StudentT) else 2, bias=False).double()
+    last = LastLayerLaplace(2.0).fit(model, X, 10 * y, likelihood, epochs=0).posterior
+    diagonal = DiagonalLaplace(2.0).fit(model, X, 10 * y, likelihood, epochs=0).posterior
+    torch.testing.assert_close(diagonal.precision["weight"].flatten(), last.precision.diagonal())
+
+    y_grid = torch.linspace(-300, 300, 200_001, dtype=torch.float64)
+    expected = 2.0 * torch.eye(model.weight.numel()).double()
+    for x, f in zip(X, model(X).detach(), strict=True):
+        each = f.repeat(len(y_grid), 1).requires_grad_()
+        log_p = likelihood.log_prob(each, y_grid[:, None])
+        (score,) = torch.autograd.grad(log_p.sum(), each)
+        weight = log_p.detach().exp() * (y_grid[1] - y_grid[0])
+        expected += torch.kron(score.T @ (weight[:, None] * score), torch.outer(x, x))
+    torch.testing.assert_close(last.precision, expected, rtol=1e-4, atol=1e-4)

@@ -134,3 +134,18 @@ def test_targets_may_be_arrays_or_columns_of_a_table():
         CrossConformalIntervals.fit(folds).interval([numbers] * 2)
         sets = ConformalSets.fit(classes, convert(labels)).sets(classes)
         assert torch.equal(sets, ConformalSets.fit(classes, torch.tensor(labels)).sets(classes))
+
+
+def test_weights_may_be_columns_lists_or_have_an_axis_more():
+    """Weights [n, 1] against log-probabilities [n] would count every row with the weights of all."""
+    labels, weight = torch.arange(60) % 3, torch.arange(60, dtype=torch.float64)
+    classes = Classes(torch.randn(8, 60, 3, dtype=torch.float64), Categorical())
+    expected = TemperatureScaling.fit(classes, labels, weight)
+    log_p = classes.log_prob_samples(labels)
+    mean = (classes.log_prob(labels) * weight).sum() / weight.sum()
+    for given in (weight, weight[:, None], weight.numpy(), pd.Series(weight.numpy()), weight.tolist()):
+        assert TemperatureScaling.fit(classes, labels, given) == expected
+        torch.testing.assert_close(metrics.log_likelihood(log_p, given), mean)
+    for fit in (lambda w: TemperatureScaling.fit(classes, labels, w), lambda w: metrics.log_likelihood(log_p, w)):
+        with pytest.raises(ValueError, match="do not fit"):
+            fit(weight[1:])

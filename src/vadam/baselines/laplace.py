@@ -2,13 +2,15 @@
 
     q(θ) = N(θ | θ*, P⁻¹),   P = λI + Σᵢ Jᵢᵀ Hᵢ Jᵢ,   Jᵢ = ∂f(xᵢ; θ*)/∂θ,   Hᵢ = −∂²log p(yᵢ | f)/∂f²
 
-The generalised Gauss–Newton matrix in P is exact for networks that are linear in θ and never indefinite.
+The generalised Gauss–Newton matrix in P is exact for networks that are linear in θ and never indefinite: where Hᵢ could be,
+with Student's t or noise that depends on the input, its expectation over y stands for it, the Fisher information.
 ``DiagonalLaplace`` keeps its diagonal over all weights. ``LastLayerLaplace`` keeps the full matrix over the last
 linear layer.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Self, Unpack
 
@@ -20,7 +22,7 @@ from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, TrainingOptions
 from vadam.functional import functional_call
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
-from vadam.likelihoods import Likelihood
+from vadam.likelihoods import InputNoiseGaussian, InputNoiseStudentT, Likelihood, StudentT
 
 JACOBIAN_ELEMENTS_AT_ONCE = 2**24
 
@@ -118,13 +120,27 @@ def _curvature(
 
     def of_example(x: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         J, output = jacrev(flat_output, has_aux=True)(weights, x)
-        H = jacrev(jacrev(lambda f: -likelihood.log_prob(f.reshape(output.shape)[None], target[None]).sum()))(
-            output.flatten()
-        )
-        return torch.cat([part.flatten(1) for part in J.values()], dim=1), H
+        return torch.cat([part.flatten(1) for part in J.values()], dim=1), _information(likelihood, output, target)
 
     with torch.no_grad():
         outputs = model(X[:1]).numel()
     n = max(1, JACOBIAN_ELEMENTS_AT_ONCE // (outputs * sum(p.numel() for p in weights.values())))
     for x_part, y_part in zip(X.split(n), y.split(n), strict=True):
         yield vmap(of_example)(x_part, y_part)
+
+
+def _information(likelihood: Likelihood, output: Tensor, target: Tensor) -> Tensor:
+    """Return H [K, K] of one example: −∂²log p(y | f)/∂f², or its expectation over y where it may be indefinite."""
+    if isinstance(likelihood, StudentT | InputNoiseGaussian | InputNoiseStudentT):
+        dof = getattr(likelihood, "dof", math.inf)
+        scale_squared = (1 - 2 / dof) * likelihood.std(output[None]) ** 2
+        diagonal = [(1 + 1 / dof) / (1 + 3 / dof) / scale_squared]  # of the means, and then of the log scales
+        if not isinstance(likelihood, StudentT):
+            diagonal.append(torch.full_like(scale_squared, 2 / (1 + 3 / dof)))
+        return torch.cat(diagonal, dim=-1).flatten().diag()
+
+    def nll(f: Tensor) -> Tensor:
+        return -likelihood.log_prob(f.reshape(output.shape)[None], target[None]).sum()
+
+    found: Tensor = jacrev(jacrev(nll))(output.flatten())
+    return found

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from vadam.likelihoods import Gaussian, InputNoiseGaussian, InputNoiseStudentT, StudentT
+from vadam.likelihoods import Gaussian, InputNoiseGaussian, InputNoiseStudentT, StudentT, weights_of
 from vadam.prediction import Classes, Regression
 
 WIDEST = math.log(1000.0)
@@ -54,6 +54,9 @@ class TemperatureScaling:
             raise TypeError(
                 f"a temperature scales the logits of classes, got a {type(prediction).__name__}: use SpreadScaling for numbers"
             )
+
+        if weight is not None:
+            weight = weights_of(prediction.samples.new_empty(prediction.samples.shape[1]), weight)
 
         def loss(log_temperature: float) -> float:
             log_prob = cls(math.exp(log_temperature))(prediction).log_prob(y)

@@ -21,7 +21,7 @@ computes its gradients by them without autograd.
 
 from vadam.likelihoods.classes import Bernoulli, Categorical
 from vadam.likelihoods.counts import NegativeBinomial, Poisson
-from vadam.likelihoods.operands import as_numbers, as_tensor, like_output
+from vadam.likelihoods.operands import as_numbers, as_tensor, like_output, weights_of
 from vadam.likelihoods.protocols import Formulas, Likelihood, NumberLikelihood
 from vadam.likelihoods.real import LOG_NOISE_BOUND, Gaussian, InputNoiseGaussian, InputNoiseStudentT, StudentT
 
@@ -44,6 +44,7 @@ __all__ = [
     "as_tensor",
     "like_output",
     "outputs_for",
+    "weights_of",
 ]
 
 FORMULAS: dict[str, Formulas] = {

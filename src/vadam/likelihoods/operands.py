@@ -39,6 +39,18 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
     )
 
 
+def weights_of(rows: Tensor, weight: Any) -> Tensor:
+    """Return weights of rows [n] as numbers [n]; raise ValueError unless there is one for each row.
+
+    Weights [n, 1] would count every row with the weights of all.
+    """
+    found = as_numbers(weight, rows)
+    found = found.squeeze(-1) if found.dim() == 2 else found
+    if found.shape != rows.shape:
+        raise ValueError(f"weights of shape {list(found.shape)} do not fit {len(rows)} rows: give one for each row")
+    return found
+
+
 def noise_like(noise_precision: float | Tensor, output: Tensor) -> Tensor:
     """Return a noise precision on the device of the outputs; raise ValueError unless it broadcasts to their shape.
 

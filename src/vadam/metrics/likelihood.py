@@ -6,7 +6,7 @@ import math
 
 from torch import Tensor
 
-from vadam.likelihoods import as_numbers
+from vadam.likelihoods import as_numbers, weights_of
 
 
 def log_likelihood(log_prob_samples: Tensor, weight: Tensor | None = None) -> Tensor:
@@ -16,7 +16,10 @@ def log_likelihood(log_prob_samples: Tensor, weight: Tensor | None = None) -> Te
     """
     log_prob_samples = as_numbers(log_prob_samples)
     each = log_prob_samples.logsumexp(0) - math.log(len(log_prob_samples))
-    return each.mean() if weight is None else (each * weight).sum() / weight.sum()
+    if weight is None:
+        return each.mean()
+    weight = weights_of(each, weight)
+    return (each * weight).sum() / weight.sum()
 
 
 def joint_log_likelihood(log_prob_samples: Tensor) -> Tensor:
