@@ -108,12 +108,31 @@ def test_intent(evidence: Evidence) -> None:
     rows = {name.removeprefix("Last layer, 100 queries an intent, "): row for name, row in recorded("intent").items()}
     auroc = {name: f"{number(row['AUROC out of scope']):.3f}" for name, row in rows.items() if "10 " not in name}
     for name, shown in {"VOGN": "VOGN", "Vadam (Theorem 1)": "Vadam", "AdamW": "AdamW"}.items():
-        assert re.search(rf"{re.escape(auroc[name])}\**\s{shown}", evidence("queries out of scope"))
+        assert re.search(rf"{re.escape(auroc[name])}\**\s{shown}", evidence("its last layer alone"))
     for name, shown in {"IVON": "IVON", "Vadam (Theorem 1)": "Vadam"}.items():
         row = rows[name]
-        assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence("NLL, ECE")
-    assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence("NLL, ECE")
-    assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("NLL, ECE")
+        assert f"{number(row['NLL']):.3f}, {row['ECE, %'].split()[0]} % {shown}" in evidence("better calibrated?")
+    assert f"**{number(rows['AdamW']['NLL']):.3f}**" in evidence("better calibrated?")
+    assert f"**{rows['AdamW, temperature-scaled']['ECE, %'].split()[0]} %**" in evidence("better calibrated?")
+
+
+def test_lora_and_all_weights(evidence: Evidence) -> None:
+    rows = recorded("intent")
+    for name in ("VOGN", "Vadam (Theorem 1)", "AdamW"):
+        row = rows[f"LoRA, 10 an intent, {name}"]
+        shown = (
+            f"{number(row['AUROC out of scope']):.3f}; {number(row['Recall out of scope, %']):.0f} % {name.split()[0]}"
+        )
+        assert shown in evidence("queries out of scope").replace("*", "")
+    for way, words in {"LoRA": "… LoRA: NLL", "All weights": "… all weights: NLL"}.items():
+        vadam, adamw = (rows[f"{way}, 10 an intent, {name}"] for name in ("Vadam (Theorem 1)", "AdamW"))
+        for row, name in ((vadam, "Vadam"), (adamw, "AdamW")):
+            shown = f"{number(row['NLL']):.4f}, {number(row['ECE, %']):.1f} % {name}"
+            assert shown in evidence(words).replace("*", "")
+    differences = recorded("intent", "The difference from AdamW")
+    for way in ("LoRA", "All weights"):
+        low, high = re.findall(r"[−+][\d.]+", differences[f"{way}, 10 an intent, Vadam (Theorem 1)"]["NLL"])[1:]
+        assert number(low) < 0 < number(high.replace("+", ""))
 
 
 def test_images(evidence: Evidence) -> None:
