@@ -36,5 +36,5 @@ def _scores(run: Recorded) -> "Figure":
         panel.set(title=title, yticks=range(len(methods)), ylim=(len(methods) - 0.5, -0.5))
         panel.set_yticklabels([NAMES[method] for method in methods] if panel is axes[0] else [])
         panel.grid(axis="x")
-    axes[0].legend(fontsize=7)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=len(PARTS), fontsize=7)
     return figure
