@@ -69,13 +69,19 @@ def _by_set(run: Recorded, draw: Any, x: str, y: str) -> "Figure":
         panel.set(title=title, xlabel=x)
         panel.grid()
     axes[0].set_ylabel(y)
-    _legend(axes[0])
+    _legend_below(figure, axes[0])
     return figure
 
 
 def _legend(axes: "Axes") -> None:
     if axes.get_legend_handles_labels()[0]:
         axes.legend(fontsize=6.5)
+
+
+def _legend_below(figure: "Figure", axes: "Axes") -> None:
+    """Name the methods below the panels: they are too many to stand in one."""
+    if axes.get_legend_handles_labels()[0]:
+        figure.legend(*axes.get_legend_handles_labels(), fontsize=6.5, loc="outside lower center", ncols=5)
 
 
 def _reliability(axes: "Axes", run: Recorded, name: str, method: str) -> None:
@@ -102,6 +108,7 @@ def _more(run: Recorded) -> "Figure":
         for method, curve in found.items():
             panel.plot(list(curve), list(curve.values()), ".-", color=COLOURS[method], label=NAMES[method], linewidth=1)
         panel.set(xlabel=label)
+        panel.yaxis.set_major_formatter("{x:.3f}")
         panel.grid()
         _legend(panel)
     axes[0].set_xscale("log", base=2)
@@ -143,5 +150,5 @@ def _shift(run: Recorded) -> "Figure":
                 panel.plot(x, losses, ".-", color=COLOURS[method], label=NAMES[method], linewidth=1, markersize=4)
             panel.set(title=title, xlabel=label, ylabel="NLL" if j == 0 else "")
             panel.grid()
-    _legend(axes[0])
+    _legend_below(figure, axes[0])
     return figure
