@@ -41,7 +41,7 @@ def test_recorded_by_this_version_with_the_paper_preset(experiment: Experiment) 
 
 def test_recorded_results_are_small() -> None:
     files = [path for path in ROOT.rglob("*") if path.is_file() and "checkpoints" not in path.parts]
-    assert sum(path.stat().st_size for path in files) < 2_100_000
+    assert sum(path.stat().st_size for path in files) < 2_000_000
 
 
 @pytest.mark.parametrize("method", ["Vadam", "VOGN-1"])

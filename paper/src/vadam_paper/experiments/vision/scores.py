@@ -18,7 +18,8 @@ from vadam_paper.experiments.vision.task import Task
 BINS = 15
 COVERAGES = 20
 ENTROPY_BINS = 24
-DIGITS = 5
+DIGITS = 3
+"""Digits of what is only drawn."""
 
 
 def validation_nll(fitted: Fitted, task: Task, samples: int, noise: torch.Generator) -> float:
@@ -74,7 +75,8 @@ def _shifted(config: Config, drawn: Drawn, task: Task) -> dict[str, list[dict[st
 
 def _brief(drawn: Drawn, task: Task, X: Tensor, y: Tensor) -> dict[str, float]:
     prediction = drawn.predict(task.scale(X))
-    return {name: value for name, value in _scores(prediction, y).items() if name in ("nll", "accuracy", "ece")}
+    scores = _scores(prediction, y)
+    return {name: float(f"{scores[name]:.5g}") for name in ("nll", "accuracy", "ece")}
 
 
 def _by_members(prediction: Classes, y: Tensor, members: int) -> dict[str, list[float]]:
