@@ -14,7 +14,7 @@ help:
 	@echo "make docs   build the documentation into docs/_build/html"
 	@echo "make notebooks  the first pages as executed notebooks in examples/"
 	@echo "make bench  speed and memory, as ratios against named peers"
-	@echo "make torture  kills, cuts, signals, bad input and more, about ten minutes"
+	@echo "make torture  other words, kills, cuts, signals, bad input and more, about ten minutes"
 	@echo "make coverage  the library's tests, with the lines that they do not reach"
 	@echo "make release   build both wheels into dist/ and try them in a clean environment"
 

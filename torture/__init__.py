@@ -1,4 +1,4 @@
-"""Torture: kills, cuts, signals, bad input, extreme numbers, lost ranks, hostile pages, long runs. See docs/reliability.md.
+"""Torture: other words, kills, cuts, signals, bad input, extreme numbers, lost ranks, hostile pages, long runs. See docs/reliability.md.
 
 It is not part of the package. It shares the problems and the rows of optimizers with the tests.
 """

@@ -16,7 +16,7 @@ from pathlib import Path
 os.environ["OMP_NUM_THREADS"] = "1"  # a process that is forked must have no other threads
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
-KINDS = ("signals", "bad_input", "cuts", "kills", "numbers", "distributed", "soak", "pages", "security")
+KINDS = ("answers", "signals", "bad_input", "cuts", "kills", "numbers", "distributed", "soak", "pages", "security")
 MINUTES = 10
 
 
