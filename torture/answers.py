@@ -1,6 +1,6 @@
 """Answers: the same question in other words has the same answer. A wrong number that nobody notices is the worst failure."""
 
-from torture import bad_tables, same_predictions, same_scores, same_tables, same_trainings
+from torture import bad_tables, same_curvatures, same_predictions, same_scores, same_tables, same_trainings
 from torture.case import Break, Kind, Part
 
 KIND = Kind(
@@ -11,6 +11,7 @@ KIND = Kind(
     20_000,
     {
         "trainings": Part(same_trainings.trainings, share=25, cases_per_process=10),
+        "curvatures": Part(same_curvatures.curvatures, share=15, cases_per_process=20),
         "predictions": Part(same_predictions.predictions, share=35, cases_per_process=20),
         "scores": Part(same_scores.scores, share=25, cases_per_process=20),
         "tables": Part(same_tables.tables, share=15, cases_per_process=2),
