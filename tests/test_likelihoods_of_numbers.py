@@ -170,6 +170,50 @@ def test_student_t_cdf_is_scipys(dof):
     np.testing.assert_allclose(student_t_cdf(torch.tensor(t), dof), stats.t.cdf(t, dof), rtol=1e-10, atol=1e-15)
 
 
+OUTLIERS = {
+    "means": (Gaussian(1.0), lambda z: z, lambda f: stats.norm(f, 1.0)),
+    "scales": (
+        InputNoiseGaussian(),
+        lambda z: torch.cat([0 * z, z.log()], -1),
+        lambda f: stats.norm(f[..., :1], np.exp(f[..., 1:])),
+    ),
+    "counts": (Poisson(), torch.log, lambda f: stats.poisson(np.exp(f))),
+    "dispersed counts": (
+        NegativeBinomial(2.0),
+        torch.log,
+        lambda f: stats.nbinom(2.0, 2.0 / (2.0 + np.exp(f))),
+    ),
+}
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e25, 1e38])
+@pytest.mark.parametrize("name", OUTLIERS)
+def test_a_draw_far_from_the_others_leaves_the_quantiles_of_the_mixture(name, far):
+    """Far from the data one of the draws may be huge: quantiles in single precision are those of the mixture all the same."""
+    likelihood, outputs, scipys = OUTLIERS[name]
+    centres = randn(64, 1, 1).float().exp()
+    centres[5] = far
+    samples = outputs(centres)
+    parts = scipys(samples.double().numpy())
+    pred = Regression(samples, likelihood)
+    for q in (0.05, 0.5, 0.95):
+        found = pred.quantile(q).double().numpy()
+        if likelihood.discrete:
+            assert parts.cdf(found).mean() >= q
+            assert parts.cdf(found - 1).mean() < q
+        else:
+            np.testing.assert_allclose(parts.cdf(found).mean(), q, atol=1e-4)
+
+
+def test_quantiles_of_draws_that_overflow_or_have_no_noise():
+    pred = Regression(torch.tensor([[0.0], [0.0], [0.0], [200.0]]), Poisson())
+    assert pred.quantile([0.05, 0.5]).flatten().tolist() == [0.0, 1.0]
+    assert pred.quantile(0.95) > 1e37  # its mean is infinite in single precision
+    certain = Regression(torch.tensor([[[5.0, -200.0]]] * 3), InputNoiseGaussian())
+    torch.testing.assert_close(certain.quantile([0.05, 0.95]).flatten(), torch.tensor([5.0, 5.0]))
+    assert Regression(torch.tensor([[math.nan], [0.0], [0.0]]), Poisson()).quantile(0.5).isnan().all()
+
+
 @pytest.mark.parametrize(
     ("act", "message"),
     [

@@ -45,10 +45,12 @@ def student_t_cdf(t: Tensor, dof: float) -> Tensor:
 def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, tolerance: Tensor) -> Tensor:
     """Return where an increasing function is 0 between ``low`` and ``high``, elementwise, by Chandrupatla's method (1997).
 
-    It bisects or interpolates inversely by a parabola through the last three points, whichever is safe.
+    It bisects or interpolates inversely by a parabola through the last three points, whichever is safe. Where the function is
+    negative at ``high`` or positive at ``low``, that end is returned.
     """
     a, b = high, low
     fa, fb = function(a), function(b)
+    below, above = fa < 0, fb > 0
     c, fc = a, fa
     t: Tensor = torch.full_like(a, 0.5)
     for _ in range(MAX_STEPS):
@@ -59,9 +61,10 @@ def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, t
         b, fb = torch.where(same, b, a), torch.where(same, fb, fa)
         a, fa = x, fx
         nearest = torch.where(fa.abs() < fb.abs(), a, b)
-        done = ((b - a).abs() <= 2 * tolerance) | (fa == 0)
+        width = 2 * tolerance + 4 * torch.finfo(a.dtype).eps * a.abs()
+        done = ((b - a).abs() <= width) | (fa == 0) | below | above
         if bool(done.all()):
-            return nearest
+            break
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
         safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
         parabola = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
@@ -69,7 +72,7 @@ def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, t
         t = torch.where(safe & parabola.isfinite(), parabola, 0.5)
         t = torch.minimum(torch.maximum(t, least), 1 - least)
         t = torch.where(done, torch.zeros_like(t), t)
-    return nearest
+    return torch.where(below, high, torch.where(above, low, nearest))
 
 
 def _finite_sum(t: Tensor, dof: int) -> Tensor:
