@@ -164,10 +164,19 @@ def test_betainc_is_scipys():
     assert ends.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("dof", [2.1, 4.0, 300.0])
+@pytest.mark.parametrize("dof", [2.1, 4.0, 7.7, 300.0, 1e5])
 def test_student_t_cdf_is_scipys(dof):
-    t = np.array([-80.0, -3.0, -1e-3, 0.0, 0.5, 30.0])
+    t = np.array([-math.inf, -80.0, -3.0, -1e-3, -1e-6, 0.0, 0.5, 30.0, 1e200, math.inf])
     np.testing.assert_allclose(student_t_cdf(torch.tensor(t), dof), stats.t.cdf(t, dof), rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("r", [1e6, 1e7, 9e8])
+def test_a_negative_binomial_of_many_millions_is_scipys(r):
+    mean = 1e8
+    y = torch.tensor(np.round(mean + np.sqrt(mean + mean**2 / r) * np.array([-2.0, 0.0, 1.0])))
+    f = torch.full_like(y, math.log(mean))
+    wanted = stats.nbinom(r, r / (r + mean)).cdf(y.numpy())
+    np.testing.assert_allclose(NegativeBinomial(r).cdf(f, y), wanted, atol=1e-5)
 
 
 OUTLIERS = {
