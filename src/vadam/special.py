@@ -36,8 +36,8 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 def student_t_cdf(t: Tensor, dof: float) -> Tensor:
     """Return P(T ≤ t) for Student's t with ``dof`` degrees of freedom: ½ I_{ν/(ν + t²)}(ν/2, ½) in the lower tail.
 
-    Near 0 it is ½ − ½ I_{t²/(ν + t²)}(½, ν/2). For a few whole degrees of freedom it is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4), many times faster and
-    exact to 1e-15 absolute instead of relative.
+    Near 0 it is ½ − ½ I_{t²/(ν + t²)}(½, ν/2). For a few whole degrees of freedom it is a finite sum (Abramowitz and Stegun
+    26.7.3 and 26.7.4), many times faster and exact to 1e-15 absolute instead of relative.
     """
     wide = t.double().clamp(-MOST, MOST)
     if float(dof).is_integer() and dof <= MOST_TERMS:
