@@ -134,7 +134,7 @@ class _Passes:
 
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
         self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
-        self._args, self._kwargs = _arguments(batch)
+        self._args, self._kwargs = arguments_of(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -165,14 +165,7 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
-        output = functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs)
-        output = getattr(output, "logits", output)  # as Hugging Face models return them
-        if not isinstance(output, Tensor) or output.dim() == 0:
-            raise TypeError(
-                f"the model returned {type(output).__name__}, but a prediction needs one tensor whose first axis is "
-                "the batch: wrap the model in a module that returns that tensor"
-            )
-        return output
+        return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs))
 
 
 class _Buffers:
@@ -303,7 +296,7 @@ def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
     if batch_size is None:
         yield batch
         return
-    args, kwargs = _arguments(batch)
+    args, kwargs = arguments_of(batch)
     lengths = {len(value) for value in (*args, *kwargs.values()) if _has_rows(value)}
     if len(lengths) != 1:
         raise ValueError(
@@ -328,7 +321,19 @@ def _has_rows(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0
 
 
-def _arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def tensor_of(output: Any) -> Tensor:
+    """Return the output of a model, or its logits as Hugging Face models return them; raise TypeError for anything else."""
+    output = getattr(output, "logits", output)
+    if not isinstance(output, Tensor) or output.dim() == 0:
+        raise TypeError(
+            f"the model returned {type(output).__name__}, but a prediction needs one tensor whose first axis is "
+            "the batch: wrap the model in a module that returns that tensor"
+        )
+    return output
+
+
+def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a model by position and by name."""
     if isinstance(batch, Mapping):
         return (), dict(batch)
     return (tuple(batch) if isinstance(batch, tuple | list) else (batch,)), {}
