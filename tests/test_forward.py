@@ -266,6 +266,24 @@ def test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments():
     torch.testing.assert_close(sampled_outputs(model, post, named, S, generator=generator()), expected)
 
 
+class WithOptions(NeedingNothing):
+    """One argument is needed, two are optional."""
+
+    def forward(self, x, mask=None, scale=None):
+        return super().forward(x, mask, scale)
+
+
+def test_a_loader_of_an_optional_input_and_targets_leaves_the_targets_out():
+    """The targets [B] would be taken for a scale, as there are as many rows as columns, or be one argument too many."""
+    model = WithOptions()
+    post, x, y = posterior_of(model), torch.randn(8, 4), torch.arange(8)
+    mask, scale = torch.rand(8, 4).round(), torch.rand(8, 1)
+    for inputs in ((x,), (x, mask), (x, mask, scale)):
+        expected = sampled_outputs(model, post, inputs, S, generator=generator())
+        loader = DataLoader(TensorDataset(*inputs, y), batch_size=4)
+        torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]

@@ -272,14 +272,10 @@ def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return batch
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    taken = [p for p in positional if p.default is p.empty] if from_loader else positional
-    count = len(taken)
-    if from_loader and not taken:
-        count = len(positional)
-        if len(batch) <= count:
-            _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
-            count = len(batch) - 1
-    return tuple(batch[:-1]) if count == len(batch) - 1 else batch
+    needed = [p for p in positional if p.default is p.empty] if from_loader else positional
+    if from_loader and not needed and len(batch) <= len(positional):
+        _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
+    return tuple(batch[:-1]) if len(needed) < len(batch) <= len(positional) + 1 else batch
 
 
 def _refuse_unless_labels(batch: Any, model: nn.Module, *names: str) -> None:
