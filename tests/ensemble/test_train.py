@@ -42,6 +42,27 @@ def some_members(likelihood="gaussian", **common):
     ]
 
 
+class Scaled(nn.Module):
+    """A line with a weight that is a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.scale = nn.Linear(3, 1), nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.line(x) * self.scale
+
+
+@pytest.mark.parametrize("engine", ["auto", "loop"])
+def test_a_weight_may_be_a_number(engine):
+    setting = {"epochs": 2, "batch_size": 8, "dtype": torch.float64, "engine": engine}
+    training = train(some_members(), Scaled(), Method("vogn", lr=0.05), **setting)
+    assert training.stack.posterior(0).mean["scale"].shape == ()
+    assert training.stack.outputs(problem()[0], samples=4).shape == (3, 4, 23, 1)
+    alone = train(some_members()[1:2], Scaled(), Method("vogn", lr=0.05), **setting)
+    assert alone.scores["rmse"].item() == pytest.approx(training.scores["rmse"][1].item(), rel=1e-9)
+
+
 def assert_same_weights(stack, e, mean, stddev, atol):
     for name, value in mean.items():
         torch.testing.assert_close(stack.mean[name][e], value, rtol=0, atol=atol)

@@ -7,6 +7,7 @@ members, or in several single-threaded processes, for small networks faster than
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -210,5 +211,5 @@ def _check(members: list[Member], settings: Settings, history: bool) -> None:
 
 def _fitting(network: nn.Module, rows: int) -> int:
     """Return how many members fit, when each runs ``rows`` rows (samples times examples) through its widest layer."""
-    width = max(p.shape[0] for p in network.parameters())
+    width = max(math.prod(p.shape[:1]) for p in network.parameters())
     return max(1, FLOATS_A_CHUNK // (rows * width))
