@@ -282,6 +282,31 @@ def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     assert f.grad.isfinite().all()
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_an_error_beyond_the_root_of_half_precision_has_a_loss(name):
+    likelihood, _, f, y = CASES[name]
+    f, y = f.half(), (1000 * y).half()
+    torch.testing.assert_close(likelihood.nll(f, y), likelihood.nll(f.float(), y.float()), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cdf_of_a_column_is_that_of_its_own_rows(name):
+    """Targets [B] against outputs [B, 1] would be a table of every target under every output."""
+    likelihood, _, f, y = CASES[name]
+    f, y = f[:, ::3], y[:, 0]
+    wanted = likelihood.cdf(f, y[:, None])
+    assert wanted.shape == (B, 1)
+    torch.testing.assert_close(likelihood.cdf(f, y), wanted)
+    if f.shape[1] == 1:
+        torch.testing.assert_close(likelihood.cdf(f[:, 0], y[:, None]), wanted[:, 0])
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(1e6)])
+def test_counts_beyond_64_bits_are_drawn(likelihood):
+    f = torch.tensor([20.0, 40.0, 44.0, 60.0])
+    torch.testing.assert_close(likelihood.sample(f, torch.Generator().manual_seed(0)), f.exp(), rtol=0.01, atol=0)
+
+
 def test_noise_of_an_input_may_have_every_scale_and_none():
     """Far from the data a log scale of 60 is ordinary, and a NaN is for nonfinite="skip" to see."""
     likelihood, y = InputNoiseStudentT(), torch.ones(3, 1)
