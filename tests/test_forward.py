@@ -284,6 +284,34 @@ def test_a_loader_of_an_optional_input_and_targets_leaves_the_targets_out():
         torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
 
 
+class NormalisingInPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def forward(self, x, shift=None):
+        x.sub_(1.0).div_(2.0)
+        return self.body(x if shift is None else x + shift.mul_(2.0))
+
+
+@pytest.mark.parametrize("vmap", [None, True, False])
+def test_a_model_that_writes_to_its_inputs_sees_each_draw_with_the_inputs_as_given(vmap):
+    model = NormalisingInPlace()
+    x, shift = torch.randn(7, 4), torch.randn(7, 1)
+    before = x.clone(), shift.clone()
+    plain = posterior_of(model.body)
+    expected = sampled_outputs(model.body, plain, (x - 1.0) / 2.0 + 2.0 * shift, S, generator=generator())
+    post = MeanFieldGaussian(
+        *({f"body.{name}": value for name, value in part.items()} for part in (plain.mean, plain.precision))
+    )
+    for inputs in ((x, shift), {"x": x, "shift": shift}):
+        for batch_size in (None, 3):
+            found = sampled_outputs(model, post, inputs, S, generator=generator(), vmap=vmap, batch_size=batch_size)
+            torch.testing.assert_close(found, expected)
+    assert torch.equal(x, before[0])
+    assert torch.equal(shift, before[1])
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]

@@ -22,6 +22,7 @@ from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
@@ -134,7 +135,7 @@ class _Passes:
 
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
         self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
-        self._args, self._kwargs = arguments_of(batch)
+        self._inputs = _Inputs(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -165,7 +166,8 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
-        return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs))
+        with self._inputs.unwritten() as (args, kwargs):
+            return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
 
 
 class _Buffers:
@@ -181,6 +183,23 @@ class _Buffers:
         if not copies or any(buffer.is_inference() or buffer._version for buffer in copies.values()):
             self._copies = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         return self._copies
+
+
+class _Inputs:
+    """The arguments for a batch, or copies of them for a model that writes to its inputs, as a normalisation in place does."""
+
+    def __init__(self, batch: Any) -> None:
+        self._given = arguments_of(batch)
+        self._are_written: bool | None = None  # known after the first pass
+
+    @contextmanager
+    def unwritten(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Yield the arguments as they were given to a pass."""
+        taken = self._given if self._are_written is False else copied(self._given)
+        yield taken
+        if self._are_written is None:
+            tensors = [value for value in tree_leaves(taken) if isinstance(value, Tensor)]
+            self._are_written = any(value.is_inference() or value._version for value in tensors)
 
 
 class _OneRow(TorchFunctionMode):
@@ -333,6 +352,11 @@ def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if isinstance(batch, Mapping):
         return (), dict(batch)
     return (tuple(batch) if isinstance(batch, tuple | list) else (batch,)), {}
+
+
+def copied(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with a copy of each tensor, to which a forward pass may write."""
+    return tree_map_only(Tensor, Tensor.clone, arguments)
 
 
 @contextmanager

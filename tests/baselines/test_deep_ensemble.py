@@ -42,6 +42,22 @@ def test_members_like_those_of_hugging_face_take_mappings_and_return_logits():
         assert torch.equal(predict(ensemble.model, ensemble, x, likelihood=Gaussian(1.0)).samples, expected)
 
 
+class DoublingInPlace(WithLogits):
+    def forward(self, inputs):
+        return self.layer(inputs.mul_(2.0))
+
+
+def test_members_that_write_to_their_inputs_see_them_as_given():
+    X = torch.randn(5, 3, dtype=torch.float64)
+    before = X.clone()
+    ensemble = DeepEnsemble(members=3)
+    for member in ensemble.members:
+        member.model = DoublingInPlace()
+    expected = torch.stack([member.model.layer(2.0 * X) for member in ensemble.members]).detach()
+    torch.testing.assert_close(ensemble.outputs(X), expected)
+    assert torch.equal(X, before)
+
+
 def test_members_keep_their_own_buffers(regression):
     """Batch statistics belong to a member, so the weights alone are not enough."""
     X, y = regression
