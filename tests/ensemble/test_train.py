@@ -309,12 +309,31 @@ def test_wrong_arguments(change, message):
         ({"dropout": 1.0}, "dropout=1.0 of member 0"),
         ({"y": np.zeros(3)}, "23 rows of x and 3 of y"),
         ({"x": np.full((23, 3), np.nan)}, "not finite"),
+        (
+            {"init": {"weight": torch.ones(5, 3)}},
+            r"init of member 0 has 'weight' of shape \[5, 3\], .* 0.weight \[5, 3\]",
+        ),
+        (
+            {"init": {"0.weight": torch.ones(3, 5)}},
+            r"init of member 0 has '0.weight' of shape \[3, 5\], which does not fit",
+        ),
     ],
 )
 def test_wrong_members(change, message):
     x, y = problem()
     with pytest.raises(ValueError, match=message):
         train([Member(**{"x": x, "y": y, **change})], MLP(3, 5, 1), METHODS[0], epochs=1)
+
+
+@pytest.mark.parametrize("engine", ["vmap", "loop"])
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm2d(2)])
+def test_layers_that_depend_on_chance_or_on_other_rows_are_refused(layer, engine):
+    """The loop would drop out in predictions, too, and let the statistics of a minibatch into them."""
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), layer, nn.Flatten(), nn.Linear(8, 1)).train()
+    members = [Member(torch.randn(9, 1, 4, 4), torch.randn(9), test=[0, 1])]
+    with pytest.raises(ValueError, match=r"'1' is a .* in training mode, .* call network.eval\(\)"):
+        train(members, network, METHODS[0], engine=engine, epochs=1)
+    assert train(members, network.eval(), METHODS[0], engine=engine, epochs=1).scores["rmse"].isfinite().all()
 
 
 def test_half_tested():
