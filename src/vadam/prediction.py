@@ -179,7 +179,8 @@ class Regression(Prediction):
         """Return P(Y ≤ y) for every target; for a calibrated prediction of real targets these are uniform."""
         y = like_output(as_tensor(y, self.samples), self._means[0])
         if self.likelihood is None:
-            return (self.samples <= y).to(self.samples.dtype).mean(0)
+            below = (self.samples <= y).to(self.samples.dtype)
+            return below.masked_fill(self.samples.isnan(), math.nan).mean(0)
         return self._mixture_cdf(y)
 
     def quantile(self, q: float | Tensor) -> Tensor:
@@ -313,10 +314,11 @@ def _log_mean_exp(log_p: Tensor) -> Tensor:
 
 
 def _empirical_quantile(samples: Tensor, q: Tensor) -> Tensor:
-    """Interpolate linearly between the order statistics around q (S − 1).
+    """Interpolate linearly between the order statistics around q (S − 1); NaN where a sample is.
 
     ``torch.quantile`` refuses more than 16 million numbers.
     """
     ordered = samples.sort(0).values
     position = q * (len(samples) - 1)
-    return torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())
+    between = torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())
+    return between.masked_fill(ordered[-1].isnan(), math.nan)
