@@ -78,6 +78,7 @@ def train(
     Args:
         members: the networks to train: data, rows and numbers of each.
         network: the architecture. Its weights are not used, but those of modules without ``reset_parameters`` are where all start.
+            Dropout and batch normalisation must be in evaluation mode.
         method: the rule and its settings, e.g. ``Method("vadam", lr=0.01, samples=10)``.
         likelihood: "gaussian", "input-noise" (two outputs a target: means, then log deviations), "student-t", "poisson" (log rates),
             "bernoulli" (labels 0 and 1, one output) or "categorical".
