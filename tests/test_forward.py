@@ -312,6 +312,46 @@ def test_a_model_that_writes_to_its_inputs_sees_each_draw_with_the_inputs_as_giv
     assert torch.equal(shift, before[1])
 
 
+class Merging(nn.Linear):
+    """An adapter of low rank that is added to the weight in evaluation mode, as loralib does."""
+
+    def __init__(self):
+        super().__init__(4, 2)
+        self.weight.requires_grad_(False)
+        self.down, self.up = nn.Parameter(torch.randn(1, 4)), nn.Parameter(torch.randn(2, 1))
+        self.is_merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if mode is self.is_merged:
+            self.weight.data += (-1 if mode else 1) * self.up @ self.down
+            self.is_merged = not mode
+        return self
+
+    def forward(self, x):
+        adapted = super().forward(x)
+        return adapted if self.is_merged else adapted + x @ self.down.T @ self.up.T
+
+
+def test_adapters_that_merge_in_evaluation_mode_keep_their_weights_and_are_drawn():
+    model, x = Merging(), torch.randn(5, 4)
+    before, expected = model.weight.clone(), model(x).detach()
+    mean = {name: getattr(model, name).detach() for name in ("down", "up")}
+    post = MeanFieldGaussian(mean, {name: torch.full_like(value, 1e12) for name, value in mean.items()})
+    torch.testing.assert_close(sampled_outputs(model, post, x, S).mean(0), expected, rtol=1e-4, atol=1e-4)
+    wide = MeanFieldGaussian(mean, {name: torch.ones_like(value) for name, value in mean.items()})
+    assert (sampled_outputs(model, wide, x, S).std(0) > 0.01).all()
+    assert torch.equal(model.weight, before)
+    assert model.training
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_script_is_refused():
+    model = mlp()
+    with pytest.raises(TypeError, match="give the module that it was made from"):
+        sampled_outputs(torch.jit.script(model), posterior_of(model), torch.randn(3, 4), S)
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]

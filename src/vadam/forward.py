@@ -229,6 +229,8 @@ def _unmapped(x: Tensor) -> Tensor:
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
     """Return the module without ``torch.compile``, DDP and DataParallel around it, and what they put before the names of its parameters."""
     prefix = ""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("a compiled TorchScript module keeps its own weights: give the module that it was made from")
     while True:
         name = "module" if isinstance(model, DataParallel | DistributedDataParallel) else "_orig_mod"
         inner = model._modules.get(name)
@@ -371,10 +373,14 @@ def _explained(batch: Any) -> Iterator[None]:
 
 @contextmanager
 def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Switch the model to evaluation mode; on exit restore every module's mode and attributes."""
+    """Switch the model to evaluation mode; on exit restore every module's mode and attributes.
+
+    The flags are set without a call of ``eval``, which adapters override to merge their weights into those of a layer for good.
+    """
     before = [(module, dict(vars(module))) for module in model.modules()]
     try:
-        model.eval()
+        for module, _ in before:
+            module.training = False
         yield
     finally:
         for module, attributes in before:
