@@ -266,6 +266,92 @@ def test_a_loader_of_pairs_where_the_model_needs_none_of_its_arguments():
     torch.testing.assert_close(sampled_outputs(model, post, named, S, generator=generator()), expected)
 
 
+class WithOptions(NeedingNothing):
+    """One argument is needed, two are optional."""
+
+    def forward(self, x, mask=None, scale=None):
+        return super().forward(x, mask, scale)
+
+
+def test_a_loader_of_an_optional_input_and_targets_leaves_the_targets_out():
+    """The targets [B] would be taken for a scale, as there are as many rows as columns, or be one argument too many."""
+    model = WithOptions()
+    post, x, y = posterior_of(model), torch.randn(8, 4), torch.arange(8)
+    mask, scale = torch.rand(8, 4).round(), torch.rand(8, 1)
+    for inputs in ((x,), (x, mask), (x, mask, scale)):
+        expected = sampled_outputs(model, post, inputs, S, generator=generator())
+        loader = DataLoader(TensorDataset(*inputs, y), batch_size=4)
+        torch.testing.assert_close(sampled_outputs(model, post, loader, S, generator=generator()), expected)
+
+
+class NormalisingInPlace(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = mlp()
+
+    def forward(self, x, shift=None):
+        x.sub_(1.0).div_(2.0)
+        return self.body(x if shift is None else x + shift.mul_(2.0))
+
+
+@pytest.mark.parametrize("vmap", [None, True, False])
+def test_a_model_that_writes_to_its_inputs_sees_each_draw_with_the_inputs_as_given(vmap):
+    model = NormalisingInPlace()
+    x, shift = torch.randn(7, 4), torch.randn(7, 1)
+    before = x.clone(), shift.clone()
+    plain = posterior_of(model.body)
+    expected = sampled_outputs(model.body, plain, (x - 1.0) / 2.0 + 2.0 * shift, S, generator=generator())
+    post = MeanFieldGaussian(
+        *({f"body.{name}": value for name, value in part.items()} for part in (plain.mean, plain.precision))
+    )
+    for inputs in ((x, shift), {"x": x, "shift": shift}):
+        for batch_size in (None, 3):
+            found = sampled_outputs(model, post, inputs, S, generator=generator(), vmap=vmap, batch_size=batch_size)
+            torch.testing.assert_close(found, expected)
+    assert torch.equal(x, before[0])
+    assert torch.equal(shift, before[1])
+
+
+class Merging(nn.Linear):
+    """An adapter of low rank that is added to the weight in evaluation mode, as loralib does."""
+
+    def __init__(self):
+        super().__init__(4, 2)
+        self.weight.requires_grad_(False)
+        self.down, self.up = nn.Parameter(torch.randn(1, 4)), nn.Parameter(torch.randn(2, 1))
+        self.is_merged = False
+
+    def train(self, mode=True):
+        super().train(mode)
+        if mode is self.is_merged:
+            self.weight.data += (-1 if mode else 1) * self.up @ self.down
+            self.is_merged = not mode
+        return self
+
+    def forward(self, x):
+        adapted = super().forward(x)
+        return adapted if self.is_merged else adapted + x @ self.down.T @ self.up.T
+
+
+def test_adapters_that_merge_in_evaluation_mode_keep_their_weights_and_are_drawn():
+    model, x = Merging(), torch.randn(5, 4)
+    before, expected = model.weight.clone(), model(x).detach()
+    mean = {name: getattr(model, name).detach() for name in ("down", "up")}
+    post = MeanFieldGaussian(mean, {name: torch.full_like(value, 1e12) for name, value in mean.items()})
+    torch.testing.assert_close(sampled_outputs(model, post, x, S).mean(0), expected, rtol=1e-4, atol=1e-4)
+    wide = MeanFieldGaussian(mean, {name: torch.ones_like(value) for name, value in mean.items()})
+    assert (sampled_outputs(model, wide, x, S).std(0) > 0.01).all()
+    assert torch.equal(model.weight, before)
+    assert model.training
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_script_is_refused():
+    model = mlp()
+    with pytest.raises(TypeError, match="give the module that it was made from"):
+        sampled_outputs(torch.jit.script(model), posterior_of(model), torch.randn(3, 4), S)
+
+
 def state_of(model):
     tensors = {name: value.clone() for name, value in model.state_dict().items()}
     return tensors, [m.training for m in model.modules()], [id(p) for p in model.parameters()]

@@ -164,10 +164,63 @@ def test_betainc_is_scipys():
     assert ends.tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize("dof", [2.1, 4.0, 300.0])
+@pytest.mark.parametrize("dof", [2.1, 4.0, 7.7, 300.0, 1e5])
 def test_student_t_cdf_is_scipys(dof):
-    t = np.array([-80.0, -3.0, -1e-3, 0.0, 0.5, 30.0])
+    t = np.array([-math.inf, -80.0, -3.0, -1e-3, -1e-6, 0.0, 0.5, 30.0, 1e200, math.inf])
     np.testing.assert_allclose(student_t_cdf(torch.tensor(t), dof), stats.t.cdf(t, dof), rtol=1e-10, atol=1e-15)
+
+
+@pytest.mark.parametrize("r", [1e6, 1e7, 9e8])
+def test_a_negative_binomial_of_many_millions_is_scipys(r):
+    mean = 1e8
+    y = torch.tensor(np.round(mean + np.sqrt(mean + mean**2 / r) * np.array([-2.0, 0.0, 1.0])))
+    f = torch.full_like(y, math.log(mean))
+    wanted = stats.nbinom(r, r / (r + mean)).cdf(y.numpy())
+    np.testing.assert_allclose(NegativeBinomial(r).cdf(f, y), wanted, atol=1e-5)
+
+
+OUTLIERS = {
+    "means": (Gaussian(1.0), lambda z: z, lambda f: stats.norm(f, 1.0)),
+    "scales": (
+        InputNoiseGaussian(),
+        lambda z: torch.cat([0 * z, z.log()], -1),
+        lambda f: stats.norm(f[..., :1], np.exp(f[..., 1:])),
+    ),
+    "counts": (Poisson(), torch.log, lambda f: stats.poisson(np.exp(f))),
+    "dispersed counts": (
+        NegativeBinomial(2.0),
+        torch.log,
+        lambda f: stats.nbinom(2.0, 2.0 / (2.0 + np.exp(f))),
+    ),
+}
+
+
+@pytest.mark.parametrize("far", [1e6, 1e12, 1e25, 1e38])
+@pytest.mark.parametrize("name", OUTLIERS)
+def test_a_draw_far_from_the_others_leaves_the_quantiles_of_the_mixture(name, far):
+    """Far from the data one of the draws may be huge: quantiles in single precision are those of the mixture all the same."""
+    likelihood, outputs, scipys = OUTLIERS[name]
+    centres = randn(64, 1, 1).float().exp()
+    centres[5] = far
+    samples = outputs(centres)
+    parts = scipys(samples.double().numpy())
+    pred = Regression(samples, likelihood)
+    for q in (0.05, 0.5, 0.95):
+        found = pred.quantile(q).double().numpy()
+        if likelihood.discrete:
+            assert parts.cdf(found).mean() >= q
+            assert parts.cdf(found - 1).mean() < q
+        else:
+            np.testing.assert_allclose(parts.cdf(found).mean(), q, atol=1e-4)
+
+
+def test_quantiles_of_draws_that_overflow_or_have_no_noise():
+    pred = Regression(torch.tensor([[0.0], [0.0], [0.0], [200.0]]), Poisson())
+    assert pred.quantile([0.05, 0.5]).flatten().tolist() == [0.0, 1.0]
+    assert pred.quantile(0.95) > 1e37  # its mean is infinite in single precision
+    certain = Regression(torch.tensor([[[5.0, -200.0]]] * 3), InputNoiseGaussian())
+    torch.testing.assert_close(certain.quantile([0.05, 0.95]).flatten(), torch.tensor([5.0, 5.0]))
+    assert Regression(torch.tensor([[math.nan], [0.0], [0.0]]), Poisson()).quantile(0.5).isnan().all()
 
 
 @pytest.mark.parametrize(
@@ -227,6 +280,31 @@ def test_a_noise_precision_is_not_rounded_to_half_precision(likelihood):
     loss.backward()
     torch.testing.assert_close(loss, wanted)
     assert f.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_an_error_beyond_the_root_of_half_precision_has_a_loss(name):
+    likelihood, _, f, y = CASES[name]
+    f, y = f.half(), (1000 * y).half()
+    torch.testing.assert_close(likelihood.nll(f, y), likelihood.nll(f.float(), y.float()), rtol=1e-5, atol=0)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_cdf_of_a_column_is_that_of_its_own_rows(name):
+    """Targets [B] against outputs [B, 1] would be a table of every target under every output."""
+    likelihood, _, f, y = CASES[name]
+    f, y = f[:, ::3], y[:, 0]
+    wanted = likelihood.cdf(f, y[:, None])
+    assert wanted.shape == (B, 1)
+    torch.testing.assert_close(likelihood.cdf(f, y), wanted)
+    if f.shape[1] == 1:
+        torch.testing.assert_close(likelihood.cdf(f[:, 0], y[:, None]), wanted[:, 0])
+
+
+@pytest.mark.parametrize("likelihood", [Poisson(), NegativeBinomial(1e6)])
+def test_counts_beyond_64_bits_are_drawn(likelihood):
+    f = torch.tensor([20.0, 40.0, 44.0, 60.0])
+    torch.testing.assert_close(likelihood.sample(f, torch.Generator().manual_seed(0)), f.exp(), rtol=0.01, atol=0)
 
 
 def test_noise_of_an_input_may_have_every_scale_and_none():

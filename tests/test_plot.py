@@ -87,6 +87,14 @@ def test_rejection_ends_at_the_error_of_all_answers(ax):
     assert ax.lines[1].get_ydata()[-1] == pytest.approx(float(metrics.rmse(numbers_pred.mean, target)), rel=1e-5)
 
 
+def test_rejection_refuses_targets_of_another_shape(ax):
+    """One label for all rows would be compared with each, and targets [2, 3] would be read as [3, 2]."""
+    with pytest.raises(ValueError, match=r"targets of shape \[1\] do not fit"):
+        plot.rejection(Classes(torch.randn(5, 7, 3), vadam.Categorical()), [0], ax=ax)
+    with pytest.raises(ValueError, match=r"targets of shape \[2, 3\] do not fit"):
+        plot.rejection(Regression(torch.randn(5, 3, 2)), torch.randn(2, 3), ax=ax)
+
+
 def test_a_second_rejection_curve_is_not_cut_off(ax):
     pred, _ = classes()
     plot.rejection(pred, pred.label, ax=ax)

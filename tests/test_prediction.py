@@ -113,6 +113,14 @@ def test_noise_may_differ_between_outputs():
     torch.testing.assert_close(pred.quantile(0.9)[1:2], alone.quantile(0.9))
 
 
+def test_a_draw_that_is_nan_is_seen_in_every_answer():
+    outputs = torch.randn(31, 5)
+    outputs[3, 2] = torch.nan
+    pred = Regression(outputs)
+    for answer in (pred.mean, pred.std, pred.cdf(torch.zeros(5)), pred.quantile(0.1), *pred.interval(0.9)):
+        assert answer.isnan().tolist() == [False, False, True, False, False]
+
+
 def test_without_a_likelihood_it_is_the_function_alone():
     outputs = torch.randn(31, 5, dtype=torch.float64)
     pred = Regression(outputs)

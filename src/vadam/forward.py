@@ -22,6 +22,7 @@ from torch.nn.functional import linear
 from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
@@ -134,7 +135,7 @@ class _Passes:
 
     def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
         self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
-        self._args, self._kwargs = _arguments(batch)
+        self._inputs = _Inputs(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
@@ -165,14 +166,8 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
-        output = functional_call(self._model, weights | self._buffers.unwritten(), self._args, self._kwargs)
-        output = getattr(output, "logits", output)  # as Hugging Face models return them
-        if not isinstance(output, Tensor) or output.dim() == 0:
-            raise TypeError(
-                f"the model returned {type(output).__name__}, but a prediction needs one tensor whose first axis is "
-                "the batch: wrap the model in a module that returns that tensor"
-            )
-        return output
+        with self._inputs.unwritten() as (args, kwargs):
+            return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
 
 
 class _Buffers:
@@ -188,6 +183,23 @@ class _Buffers:
         if not copies or any(buffer.is_inference() or buffer._version for buffer in copies.values()):
             self._copies = {name: buffer.clone() for name, buffer in self._model.named_buffers()}
         return self._copies
+
+
+class _Inputs:
+    """The arguments for a batch, or copies of them for a model that writes to its inputs, as a normalisation in place does."""
+
+    def __init__(self, batch: Any) -> None:
+        self._given = arguments_of(batch)
+        self._are_written: bool | None = None  # known after the first pass
+
+    @contextmanager
+    def unwritten(self) -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
+        """Yield the arguments as they were given to a pass."""
+        taken = self._given if self._are_written is False else copied(self._given)
+        yield taken
+        if self._are_written is None:
+            tensors = [value for value in tree_leaves(taken) if isinstance(value, Tensor)]
+            self._are_written = any(value.is_inference() or value._version for value in tensors)
 
 
 class _OneRow(TorchFunctionMode):
@@ -217,6 +229,8 @@ def _unmapped(x: Tensor) -> Tensor:
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
     """Return the module without ``torch.compile``, DDP and DataParallel around it, and what they put before the names of its parameters."""
     prefix = ""
+    if isinstance(model, torch.jit.ScriptModule):
+        raise TypeError("a compiled TorchScript module keeps its own weights: give the module that it was made from")
     while True:
         name = "module" if isinstance(model, DataParallel | DistributedDataParallel) else "_orig_mod"
         inner = model._modules.get(name)
@@ -279,14 +293,10 @@ def _without_target(batch: Any, model: nn.Module, from_loader: bool) -> Any:
     if any(p.kind is p.VAR_POSITIONAL for p in parameters):
         return batch
     positional = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    taken = [p for p in positional if p.default is p.empty] if from_loader else positional
-    count = len(taken)
-    if from_loader and not taken:
-        count = len(positional)
-        if len(batch) <= count:
-            _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
-            count = len(batch) - 1
-    return tuple(batch[:-1]) if count == len(batch) - 1 else batch
+    needed = [p for p in positional if p.default is p.empty] if from_loader else positional
+    if from_loader and not needed and len(batch) <= len(positional):
+        _refuse_unless_labels(batch, model, positional[0].name, positional[1].name)
+    return tuple(batch[:-1]) if len(needed) < len(batch) <= len(positional) + 1 else batch
 
 
 def _refuse_unless_labels(batch: Any, model: nn.Module, *names: str) -> None:
@@ -303,7 +313,7 @@ def _pieces(batch: Any, batch_size: int | None) -> Iterator[Any]:
     if batch_size is None:
         yield batch
         return
-    args, kwargs = _arguments(batch)
+    args, kwargs = arguments_of(batch)
     lengths = {len(value) for value in (*args, *kwargs.values()) if _has_rows(value)}
     if len(lengths) != 1:
         raise ValueError(
@@ -328,10 +338,27 @@ def _has_rows(value: Any) -> bool:
     return isinstance(value, Tensor) and value.dim() > 0
 
 
-def _arguments(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def tensor_of(output: Any) -> Tensor:
+    """Return the output of a model, or its logits as Hugging Face models return them; raise TypeError for anything else."""
+    output = getattr(output, "logits", output)
+    if not isinstance(output, Tensor) or output.dim() == 0:
+        raise TypeError(
+            f"the model returned {type(output).__name__}, but a prediction needs one tensor whose first axis is "
+            "the batch: wrap the model in a module that returns that tensor"
+        )
+    return output
+
+
+def arguments_of(batch: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return the arguments of a model by position and by name."""
     if isinstance(batch, Mapping):
         return (), dict(batch)
     return (tuple(batch) if isinstance(batch, tuple | list) else (batch,)), {}
+
+
+def copied(arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Return arguments with a copy of each tensor, to which a forward pass may write."""
+    return tree_map_only(Tensor, Tensor.clone, arguments)
 
 
 @contextmanager
@@ -346,10 +373,14 @@ def _explained(batch: Any) -> Iterator[None]:
 
 @contextmanager
 def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Switch the model to evaluation mode; on exit restore every module's mode and attributes."""
+    """Switch the model to evaluation mode; on exit restore every module's mode and attributes.
+
+    The flags are set without a call of ``eval``, which adapters override to merge their weights into those of a layer for good.
+    """
     before = [(module, dict(vars(module))) for module in model.modules()]
     try:
-        model.eval()
+        for module, _ in before:
+            module.training = False
         yield
     finally:
         for module, attributes in before:

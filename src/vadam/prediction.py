@@ -179,7 +179,8 @@ class Regression(Prediction):
         """Return P(Y ≤ y) for every target; for a calibrated prediction of real targets these are uniform."""
         y = like_output(as_tensor(y, self.samples), self._means[0])
         if self.likelihood is None:
-            return (self.samples <= y).to(self.samples.dtype).mean(0)
+            below = (self.samples <= y).to(self.samples.dtype)
+            return below.masked_fill(self.samples.isnan(), math.nan).mean(0)
         return self._mixture_cdf(y)
 
     def quantile(self, q: float | Tensor) -> Tensor:
@@ -226,21 +227,34 @@ class Regression(Prediction):
         return self.samples if self.likelihood is None else self._numbers.mean(self.samples)
 
     def _mixture_quantile(self, q: Tensor) -> Tensor:
-        """Search between the bounds of Cantelli's inequality, which holds for every distribution with a variance."""
-        mean, std = self._mixture_mean_and_std()
-        low, high = mean - std * ((1 - q) / q).sqrt(), mean + std * (q / (1 - q)).sqrt()
-        slack = torch.finfo(q.dtype).eps * (mean.abs() + std)
-        low, high = low - slack, high + slack
+        """Search between the bounds of Cantelli's inequality for the single draws, which hold for every distribution with a variance.
+
+        The search is for u in y = centre + scale sinh u, so that one draw far from the others does not make it coarse.
+        """
+        eps, largest = torch.finfo(q.dtype).eps, torch.finfo(q.dtype).max
+        means, stds = self._means.clamp(-largest, largest), self._numbers.std(self.samples).clamp(max=largest)
+        centre = means.median(0).values
+        scale = stds.median(0).values + (means - centre).abs().median(0).values
+        least = 1.0 if self._numbers.discrete else torch.finfo(q.dtype).tiny ** 0.5
+        scale = scale.clamp(least, largest).maximum(eps * centre.abs())
+
+        def argument(y: Tensor) -> Tensor:
+            return torch.asinh((y - centre) / scale).clamp(-math.log(largest), math.log(largest))
+
+        def value(u: Tensor) -> Tensor:
+            return (centre + scale * torch.sinh(u)).clamp(-largest, largest)
+
+        low = argument((means - stds * ((1 - q) / q).sqrt()).amin(0))
+        high = argument((means + stds * (q / (1 - q)).sqrt()).amax(0))
+        slack = eps * (1 + centre.abs() / scale)
+        low, high = low - slack * (1 + low.abs()), high + slack * (1 + high.abs())
         if not self._numbers.discrete:
-            return find_root(lambda y: self._mixture_cdf(y) - q, low, high, tolerance=4 * slack)
+            return value(find_root(lambda u: self._mixture_cdf(value(u)) - q, low, high, tolerance=4 * slack))
         for _ in range(torch.finfo(q.dtype).bits):
             middle = (low + high) / 2
-            below = self._mixture_cdf(middle) < q
+            below = self._mixture_cdf(value(middle)) < q
             low, high = torch.where(below, middle, low), torch.where(below, high, middle)
-        return high.round()
-
-    def _mixture_mean_and_std(self) -> tuple[Tensor, Tensor]:
-        return self.mean, self.std
+        return value(high).round()
 
     def _mixture_cdf(self, y: Tensor) -> Tensor:
         return self._numbers.cdf(self.samples, y).mean(0)
@@ -300,10 +314,11 @@ def _log_mean_exp(log_p: Tensor) -> Tensor:
 
 
 def _empirical_quantile(samples: Tensor, q: Tensor) -> Tensor:
-    """Interpolate linearly between the order statistics around q (S − 1).
+    """Interpolate linearly between the order statistics around q (S − 1); NaN where a sample is.
 
     ``torch.quantile`` refuses more than 16 million numbers.
     """
     ordered = samples.sort(0).values
     position = q * (len(samples) - 1)
-    return torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())
+    between = torch.lerp(ordered[int(position.floor())], ordered[int(position.ceil())], position.frac())
+    return between.masked_fill(ordered[-1].isnan(), math.nan)

@@ -9,8 +9,12 @@ import torch
 from torch import Tensor
 
 MAX_TERMS = 300
+MOST_ARGUMENT = 1e10
+"""Largest argument for which the continued fraction gets the terms that it needs, about the root of the argument."""
 MOST_TERMS = 30
 MAX_STEPS = 100
+MOST = 1e150
+"""Bound of |t|, whose square is finite."""
 
 
 def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
@@ -32,23 +36,30 @@ def betainc(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
 def student_t_cdf(t: Tensor, dof: float) -> Tensor:
     """Return P(T ≤ t) for Student's t with ``dof`` degrees of freedom: ½ I_{ν/(ν + t²)}(ν/2, ½) in the lower tail.
 
-    For a few whole degrees of freedom it is a finite sum (Abramowitz and Stegun 26.7.3 and 26.7.4), many times faster and
-    exact to 1e-15 absolute instead of relative.
+    Near 0 it is ½ − ½ I_{t²/(ν + t²)}(½, ν/2). For a few whole degrees of freedom it is a finite sum (Abramowitz and Stegun
+    26.7.3 and 26.7.4), many times faster and exact to 1e-15 absolute instead of relative.
     """
-    wide = t.double()
+    wide = t.double().clamp(-MOST, MOST)
     if float(dof).is_integer() and dof <= MOST_TERMS:
         return _finite_sum(wide, int(dof)).to(t.dtype)
-    tail = 0.5 * betainc(torch.full_like(wide, dof / 2), torch.full_like(wide, 0.5), dof / (dof + wide**2))
+    square = wide**2
+    near = square < dof  # ν/(ν + t²) rounds to 1 there
+    half, other = torch.full_like(wide, dof / 2), torch.full_like(wide, 0.5)
+    a, b = torch.where(near, other, half), torch.where(near, half, other)
+    found = betainc(a, b, torch.where(near, square, dof) / (dof + square))
+    tail = 0.5 * torch.where(near, 1 - found, found)
     return torch.where(wide < 0, tail, 1 - tail).to(t.dtype)
 
 
 def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, tolerance: Tensor) -> Tensor:
     """Return where an increasing function is 0 between ``low`` and ``high``, elementwise, by Chandrupatla's method (1997).
 
-    It bisects or interpolates inversely by a parabola through the last three points, whichever is safe.
+    It bisects or interpolates inversely by a parabola through the last three points, whichever is safe. Where the function is
+    negative at ``high`` or positive at ``low``, that end is returned.
     """
     a, b = high, low
     fa, fb = function(a), function(b)
+    below, above = fa < 0, fb > 0
     c, fc = a, fa
     t: Tensor = torch.full_like(a, 0.5)
     for _ in range(MAX_STEPS):
@@ -59,9 +70,10 @@ def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, t
         b, fb = torch.where(same, b, a), torch.where(same, fb, fa)
         a, fa = x, fx
         nearest = torch.where(fa.abs() < fb.abs(), a, b)
-        done = ((b - a).abs() <= 2 * tolerance) | (fa == 0)
+        width = 2 * tolerance + 4 * torch.finfo(a.dtype).eps * a.abs()
+        done = ((b - a).abs() <= width) | (fa == 0) | below | above
         if bool(done.all()):
-            return nearest
+            break
         xi, phi = (a - b) / (c - b), (fa - fb) / (fc - fb)
         safe = (phi**2 < xi) & ((1 - phi) ** 2 < 1 - xi)
         parabola = fa / (fb - fa) * fc / (fb - fc) + (c - a) / (b - a) * fa / (fc - fa) * fb / (fc - fb)
@@ -69,7 +81,7 @@ def find_root(function: Callable[[Tensor], Tensor], low: Tensor, high: Tensor, t
         t = torch.where(safe & parabola.isfinite(), parabola, 0.5)
         t = torch.minimum(torch.maximum(t, least), 1 - least)
         t = torch.where(done, torch.zeros_like(t), t)
-    return nearest
+    return torch.where(below, high, torch.where(above, low, nearest))
 
 
 def _finite_sum(t: Tensor, dof: int) -> Tensor:
@@ -90,10 +102,11 @@ def _finite_sum(t: Tensor, dof: int) -> Tensor:
 
 def _continued_fraction(a: Tensor, b: Tensor, x: Tensor) -> Tensor:
     tiny = torch.full_like(x, 1e-300)
+    terms = MAX_TERMS + 4 * math.isqrt(int(torch.maximum(a, b).clamp(max=MOST_ARGUMENT).amax())) if a.numel() else 0
     c = torch.ones_like(x)
     d = 1 / _not_zero(1 - (a + b) * x / (a + 1), tiny)
     value = d
-    for m in range(1, MAX_TERMS):
+    for m in range(1, terms):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
         odd = -(a + m) * (a + b + m) * x / ((a + 2 * m) * (a + 2 * m + 1))
         previous = value

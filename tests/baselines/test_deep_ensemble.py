@@ -1,3 +1,6 @@
+from collections import UserDict
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
@@ -16,6 +19,43 @@ def test_outputs_are_those_of_the_members(mlp, regression):
     prediction = predict(ensemble.model, ensemble, X, likelihood=Gaussian(4.0))
     torch.testing.assert_close(prediction.mean, expected.mean(0))
     assert (prediction.epistemic > 0).all()
+
+
+class WithLogits(nn.Module):
+    """Takes its argument by name and returns an object, as Hugging Face's models do."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 1).double()
+
+    def forward(self, inputs):
+        return SimpleNamespace(logits=self.layer(inputs))
+
+
+def test_members_like_those_of_hugging_face_take_mappings_and_return_logits():
+    X = torch.randn(5, 3, dtype=torch.float64)
+    ensemble = DeepEnsemble(members=2)
+    for member in ensemble.members:
+        member.model = WithLogits()
+    expected = torch.stack([member.model.layer(X) for member in ensemble.members]).detach()
+    for x in ({"inputs": X}, UserDict(inputs=X)):
+        assert torch.equal(predict(ensemble.model, ensemble, x, likelihood=Gaussian(1.0)).samples, expected)
+
+
+class DoublingInPlace(WithLogits):
+    def forward(self, inputs):
+        return self.layer(inputs.mul_(2.0))
+
+
+def test_members_that_write_to_their_inputs_see_them_as_given():
+    X = torch.randn(5, 3, dtype=torch.float64)
+    before = X.clone()
+    ensemble = DeepEnsemble(members=3)
+    for member in ensemble.members:
+        member.model = DoublingInPlace()
+    expected = torch.stack([member.model.layer(2.0 * X) for member in ensemble.members]).detach()
+    torch.testing.assert_close(ensemble.outputs(X), expected)
+    assert torch.equal(X, before)
 
 
 def test_members_keep_their_own_buffers(regression):

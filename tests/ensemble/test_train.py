@@ -42,6 +42,27 @@ def some_members(likelihood="gaussian", **common):
     ]
 
 
+class Scaled(nn.Module):
+    """A line with a weight that is a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.line, self.scale = nn.Linear(3, 1), nn.Parameter(torch.ones(()))
+
+    def forward(self, x):
+        return self.line(x) * self.scale
+
+
+@pytest.mark.parametrize("engine", ["auto", "loop"])
+def test_a_weight_may_be_a_number(engine):
+    setting = {"epochs": 2, "batch_size": 8, "dtype": torch.float64, "engine": engine}
+    training = train(some_members(), Scaled(), Method("vogn", lr=0.05), **setting)
+    assert training.stack.posterior(0).mean["scale"].shape == ()
+    assert training.stack.outputs(problem()[0], samples=4).shape == (3, 4, 23, 1)
+    alone = train(some_members()[1:2], Scaled(), Method("vogn", lr=0.05), **setting)
+    assert alone.scores["rmse"].item() == pytest.approx(training.scores["rmse"][1].item(), rel=1e-9)
+
+
 def assert_same_weights(stack, e, mean, stddev, atol):
     for name, value in mean.items():
         torch.testing.assert_close(stack.mean[name][e], value, rtol=0, atol=atol)
@@ -288,12 +309,31 @@ def test_wrong_arguments(change, message):
         ({"dropout": 1.0}, "dropout=1.0 of member 0"),
         ({"y": np.zeros(3)}, "23 rows of x and 3 of y"),
         ({"x": np.full((23, 3), np.nan)}, "not finite"),
+        (
+            {"init": {"weight": torch.ones(5, 3)}},
+            r"init of member 0 has 'weight' of shape \[5, 3\], .* 0.weight \[5, 3\]",
+        ),
+        (
+            {"init": {"0.weight": torch.ones(3, 5)}},
+            r"init of member 0 has '0.weight' of shape \[3, 5\], which does not fit",
+        ),
     ],
 )
 def test_wrong_members(change, message):
     x, y = problem()
     with pytest.raises(ValueError, match=message):
         train([Member(**{"x": x, "y": y, **change})], MLP(3, 5, 1), METHODS[0], epochs=1)
+
+
+@pytest.mark.parametrize("engine", ["vmap", "loop"])
+@pytest.mark.parametrize("layer", [nn.Dropout(0.5), nn.BatchNorm2d(2)])
+def test_layers_that_depend_on_chance_or_on_other_rows_are_refused(layer, engine):
+    """The loop would drop out in predictions, too, and let the statistics of a minibatch into them."""
+    network = nn.Sequential(nn.Conv2d(1, 2, 3), layer, nn.Flatten(), nn.Linear(8, 1)).train()
+    members = [Member(torch.randn(9, 1, 4, 4), torch.randn(9), test=[0, 1])]
+    with pytest.raises(ValueError, match=r"'1' is a .* in training mode, .* call network.eval\(\)"):
+        train(members, network, METHODS[0], engine=engine, epochs=1)
+    assert train(members, network.eval(), METHODS[0], engine=engine, epochs=1).scores["rmse"].isfinite().all()
 
 
 def test_half_tested():

@@ -94,12 +94,16 @@ def test_auroc_with_and_without_ties(decimals):
     score, y = torch.rand(300, dtype=torch.float64).round(decimals=decimals), torch.randint(2, (300,))
     assert metrics.auroc(score, y).item() == pytest.approx(roc_auc_score(y, score), rel=1e-12)
     assert metrics.auroc(score, y.bool()) == metrics.auroc(score, y)
+    assert metrics.auroc(score, y[:, None]) == metrics.auroc(score[:, None], y) == metrics.auroc(score, y)
 
 
 @pytest.mark.parametrize(
     ("act", "message"),
     [
         (lambda: metrics.auroc(torch.rand(3), torch.ones(3)), "3 positives and 0 negatives"),
+        (lambda: metrics.auroc(torch.rand(3, 2), torch.ones(3)), "targets of shape [3] do not fit"),
+        (lambda: metrics.nll(torch.randn(3)), "shape [3] are not [samples, targets]"),
+        (lambda: metrics.joint_log_likelihood(torch.randn(4, 3, 1)), "shape [4, 3, 1] are not [samples, targets]"),
         (lambda: metrics.ece(torch.rand(3, 2), torch.zeros(4)), "labels of shape [4]"),
         (lambda: metrics.accuracy(torch.rand(3, 2, 2), torch.zeros(3)), "probabilities of shape [3, 2, 2]"),
         (lambda: metrics.brier(torch.rand(3, 1), torch.zeros(3)), "probabilities of shape [3, 1]"),

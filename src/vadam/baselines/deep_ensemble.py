@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, Progress, TrainingOptions, require_fitted
-from vadam.forward import in_eval_mode
+from vadam.forward import arguments_of, copied, in_eval_mode, tensor_of
 from vadam.likelihoods import Likelihood
 
 
@@ -60,10 +60,14 @@ class DeepEnsemble:
 
     def outputs(self, x: Any, samples: int | None = None, generator: torch.Generator | None = None) -> Tensor:
         """Return the outputs [K, B, ...] of all members, in evaluation mode; ``samples`` and ``generator`` are ignored."""
-        args, kwargs = (tuple(x), {}) if isinstance(x, tuple | list) else ((), x) if isinstance(x, dict) else ((x,), {})
+        arguments = arguments_of(x)
         networks = nn.ModuleList([require_fitted(member.model, self) for member in self.members])
         with torch.no_grad(), in_eval_mode(networks):
-            return torch.stack([network(*args, **kwargs) for network in networks])
+            return torch.stack([self._output(network, *copied(arguments)) for network in networks])
+
+    @staticmethod
+    def _output(network: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+        return tensor_of(network(*args, **kwargs))
 
 
 def _report_member(progress: Progress, member: int, members: int, done: int, epochs: int) -> None:

@@ -27,4 +27,4 @@ def split(flat: Tensor, shapes: Shapes, samples: int | None = None) -> Weights:
 
 def joined(weights: Weights) -> Tensor:
     """Return weights [E, ...] as [E, P]."""
-    return torch.cat([value.flatten(1) for value in weights.values()], dim=1)
+    return torch.cat([value.reshape(len(value), -1) for value in weights.values()], dim=1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -77,7 +78,7 @@ class Stack:
     def finite(self) -> Tensor:
         """Return False for each member that diverged, [E]."""
         weights = [*self.mean.values(), *(self.precision or {}).values()]
-        return torch.stack([value.flatten(1).isfinite().all(1) for value in weights]).all(0)
+        return torch.stack([value.reshape(len(value), -1).isfinite().all(1) for value in weights]).all(0)
 
     def posterior(self, member: int) -> MeanFieldGaussian:
         """Return the posterior of one member's weights, by the names of the network's parameters."""
@@ -107,7 +108,7 @@ class Stack:
         """Return f [E, S, n, O] at standardised inputs [E, n, ...], computed in blocks of rows."""
         engine = choose(self.engine, self.network, self.likelihood)
         theta = self.draw(samples, key)
-        width = max(value.shape[2] for value in theta.values())
+        width = max(math.prod(value.shape[2:3]) for value in theta.values())
         rows = max(16, FLOATS_A_PASS // (len(self) * samples * width))
         blocks = []
         for first in range(0, x.shape[1], rows):

@@ -10,6 +10,8 @@ from itertools import islice
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.dropout import _DropoutNd
 
 from vadam.ensemble import step as steps
 from vadam.ensemble.engine import check_dropout, choose
@@ -50,11 +52,26 @@ class Settings:
             )
         if self.method.drops_out:
             check_dropout(self.network)
+        for name, module in self.network.named_modules():
+            if module.training and (
+                isinstance(module, _BatchNorm) or (isinstance(module, _DropoutNd) and module.p > 0)
+            ):
+                raise ValueError(
+                    f"{name!r} is a {type(module).__name__} in training mode, but the networks of a stack must be functions of their "
+                    "weights and inputs: leave it out, call network.eval(), or train one network by an optimizer"
+                )
 
     def check_member(self, member: Member, name: str) -> None:
         """Raise ValueError if a member's rows or numbers are wrong."""
         member.check(name)
         self.method.check(member, name)
+        shapes = shapes_of(self.network)
+        for weight, value in (member.init or {}).items():
+            if shapes.get(weight) != tuple(value.shape):
+                raise ValueError(
+                    f"init of {name} has {weight!r} of shape {list(value.shape)}, which does not fit the network: its weights are "
+                    + ", ".join(f"{own} {list(shape)}" for own, shape in shapes.items())
+                )
 
     def epoch_length(self, member: Member) -> int:
         """Return the number of steps in an epoch of the member."""

@@ -7,6 +7,7 @@ members, or in several single-threaded processes, for small networks faster than
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -77,6 +78,7 @@ def train(
     Args:
         members: the networks to train: data, rows and numbers of each.
         network: the architecture. Its weights are not used, but those of modules without ``reset_parameters`` are where all start.
+            Dropout and batch normalisation must be in evaluation mode.
         method: the rule and its settings, e.g. ``Method("vadam", lr=0.01, samples=10)``.
         likelihood: "gaussian", "input-noise" (two outputs a target: means, then log deviations), "student-t", "poisson" (log rates),
             "bernoulli" (labels 0 and 1, one output) or "categorical".
@@ -210,5 +212,5 @@ def _check(members: list[Member], settings: Settings, history: bool) -> None:
 
 def _fitting(network: nn.Module, rows: int) -> int:
     """Return how many members fit, when each runs ``rows`` rows (samples times examples) through its widest layer."""
-    width = max(p.shape[0] for p in network.parameters())
+    width = max(math.prod(p.shape[:1]) for p in network.parameters())
     return max(1, FLOATS_A_CHUNK // (rows * width))

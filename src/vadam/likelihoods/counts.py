@@ -13,13 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vadam.likelihoods.operands import check_positive, check_range, like_output, per_example
+from vadam.likelihoods.operands import check_positive, check_range, like_output, per_example, wide, with_last_axis_of
 from vadam.special import betainc
 
 LARGE = 1e6
 """Total count from which log Γ would cancel, and Stirling's series is exact to rounding."""
 NEARLY_POISSON = 1e9
 """Total count from which the incomplete beta function would cancel, and the first term in 1/total_count is exact to rounding."""
+LARGEST_RATE = 1e18
+"""Rate up to which counts fit into 64 bits, by which ``torch.poisson`` draws them."""
 COUNTS = "counts are at least 0; of numbers below 0 use Gaussian"
 
 
@@ -32,7 +34,7 @@ class Poisson:
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
         y = like_output(y, output).double()
         check_range(y, 0, math.inf, COUNTS)
-        return per_example(self.log_density(output.double(), y)).to(output.dtype)
+        return per_example(self.log_density(output.double(), y)).to(wide(output).dtype)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -44,11 +46,12 @@ class Poisson:
         return (output / 2).exp()
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
+        y = with_last_axis_of(output, y)
         k, rate = torch.broadcast_tensors(y.to(output.dtype).floor(), output.exp())
         return torch.where(k < 0, 0.0, torch.special.gammaincc(k.clamp_min(0) + 1, rate))
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        return torch.poisson(output.exp(), generator)
+        return _draw_poisson(output.exp(), generator)
 
     @staticmethod
     def log_density(output: Tensor, y: Tensor, noise_precision: Tensor | None = None) -> Tensor:
@@ -76,7 +79,7 @@ class NegativeBinomial:
         check_range(y, 0, math.inf, COUNTS)
         logit = output.double() - math.log(r)  # of μ/(r + μ)
         coefficient = _log_rising(y, r) - torch.lgamma(y + 1)
-        return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit)).to(output.dtype)
+        return per_example(coefficient + y * F.logsigmoid(logit) + r * F.logsigmoid(-logit)).to(wide(output).dtype)
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
         return -self.log_prob(output, y).mean()
@@ -90,7 +93,7 @@ class NegativeBinomial:
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
         p = torch.sigmoid(math.log(self.total_count) - output.double())
-        k, p = torch.broadcast_tensors(y.double().floor(), p)
+        k, p = torch.broadcast_tensors(with_last_axis_of(output, y).double().floor(), p)
         if self.total_count < NEARLY_POISSON:
             below = betainc(torch.full_like(p, self.total_count), k.clamp_min(0) + 1, p)
         else:
@@ -99,7 +102,12 @@ class NegativeBinomial:
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         r = torch.full_like(output, self.total_count)
-        return torch.poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)
+        return _draw_poisson(output.exp() * torch._standard_gamma(r, generator) / r, generator)
+
+
+def _draw_poisson(rate: Tensor, generator: torch.Generator | None) -> Tensor:
+    """Draw counts; a rate beyond torch's whole numbers stands for them, from which they differ by less than rounding."""
+    return torch.where(rate < LARGEST_RATE, torch.poisson(rate.clamp(max=LARGEST_RATE), generator), rate)
 
 
 def _nearly_poisson_cdf(k: Tensor, mean: Tensor, r: float) -> Tensor:

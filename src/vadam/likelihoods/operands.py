@@ -28,15 +28,24 @@ def like_output(y: Tensor, output: Tensor) -> Tensor:
 
     Broadcasting [B] against [B, 1] would silently compare every target with every output.
     """
+    y = with_last_axis_of(output, y)
     if y.shape == output.shape:
         return y
-    if (*y.shape, 1) == output.shape:
-        return y.unsqueeze(-1)
-    if y.shape == (*output.shape, 1):
-        return y.squeeze(-1)
     raise ValueError(
         f"targets of shape {list(y.shape)} do not fit outputs of shape {list(output.shape)}: give one target for each output"
     )
+
+
+def with_last_axis_of(output: Tensor, y: Tensor) -> Tensor:
+    """Return numbers [B] for outputs [B, 1] as [B, 1], and [B, 1] for [B] as [B]; all others stay as they are."""
+    if (*y.shape, 1) == output.shape:
+        return y.unsqueeze(-1)
+    return y.squeeze(-1) if y.shape == (*output.shape, 1) else y
+
+
+def wide(output: Tensor) -> Tensor:
+    """Convert outputs to float32 or wider, because squares overflow in half precision."""
+    return output.to(torch.promote_types(output.dtype, torch.float32))
 
 
 def weights_of(rows: Tensor, weight: Any) -> Tensor:

@@ -9,7 +9,15 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from vadam.likelihoods.operands import check_positive, like_output, noise_like, per_example, randn_like
+from vadam.likelihoods.operands import (
+    check_positive,
+    like_output,
+    noise_like,
+    per_example,
+    randn_like,
+    wide,
+    with_last_axis_of,
+)
 from vadam.special import student_t_cdf
 
 LOG_NOISE_BOUND = 8.0
@@ -33,6 +41,7 @@ class Gaussian:
         check_positive("noise_precision", self.noise_precision, "1/variance of the noise is positive")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        output = wide(output)
         return per_example(self.log_density(output, like_output(y, output), noise_like(self.noise_precision, output)))
 
     def nll(self, output: Tensor, y: Tensor) -> Tensor:
@@ -45,7 +54,7 @@ class Gaussian:
         return noise_like(self.noise_precision, output).rsqrt().expand_as(output)
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
-        return torch.special.ndtr((y - output) / self.std(output))
+        return torch.special.ndtr((with_last_axis_of(output, y) - output) / self.std(output))
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return output + self.std(output) * randn_like(output, generator)
@@ -76,7 +85,7 @@ class InputNoiseGaussian:
     discrete: ClassVar = False
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        mean, log_std = self._split(output)
+        mean, log_std = self._split(wide(output))
         z = (like_output(y, mean) - mean) * torch.exp(-log_std)
         return per_example(-0.5 * (math.log(2 * math.pi) + z**2) - log_std)
 
@@ -90,7 +99,8 @@ class InputNoiseGaussian:
         return self._split(output)[1].exp()
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
-        return torch.special.ndtr((y - self.mean(output)) / self.std(output))
+        mean = self.mean(output)
+        return torch.special.ndtr((with_last_axis_of(mean, y) - mean) / self.std(output))
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         mean = self.mean(output)
@@ -136,6 +146,7 @@ class StudentT:
         _check_dof(self.dof)
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
+        output = wide(output)
         tau, nu = noise_like(self.noise_precision, output), self.dof
         z_squared = tau * (like_output(y, output) - output) ** 2
         return per_example(_log_t(z_squared, nu) + 0.5 * tau.log())
@@ -152,7 +163,8 @@ class StudentT:
         )
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
-        return student_t_cdf((y - output) * noise_like(self.noise_precision, output).sqrt(), self.dof)
+        error = with_last_axis_of(output, y) - output
+        return student_t_cdf(error * noise_like(self.noise_precision, output).sqrt(), self.dof)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         return output + noise_like(self.noise_precision, output).rsqrt() * _draw_t(output, self.dof, generator)
@@ -184,8 +196,7 @@ class InputNoiseStudentT:
         _check_dof(self.dof)
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:
-        wide = output.to(torch.promote_types(output.dtype, torch.float32))  # z² overflows in half precision
-        mean, log_scale = InputNoiseGaussian._split(wide)
+        mean, log_scale = InputNoiseGaussian._split(wide(output))
         z_squared = ((like_output(y, mean) - mean) * (-log_scale).exp()) ** 2
         return per_example(_log_t(z_squared, self.dof) - log_scale)
 
@@ -200,7 +211,7 @@ class InputNoiseStudentT:
 
     def cdf(self, output: Tensor, y: Tensor) -> Tensor:
         mean, log_scale = InputNoiseGaussian._split(output)
-        return student_t_cdf((y - mean) * (-log_scale).exp(), self.dof)
+        return student_t_cdf((with_last_axis_of(mean, y) - mean) * (-log_scale).exp(), self.dof)
 
     def sample(self, output: Tensor, generator: torch.Generator | None = None) -> Tensor:
         mean, log_scale = InputNoiseGaussian._split(output)

@@ -63,7 +63,8 @@ def auroc(score: Tensor, y: Tensor) -> Tensor:
     >>> auroc(torch.tensor([0.1, 0.4, 0.35, 0.8]), torch.tensor([0, 0, 1, 1]))
     tensor(0.7500)
     """
-    score, y = as_numbers(score), as_tensor(y)
+    score = as_numbers(score)
+    y = like_output(as_tensor(y, score), score)
     _check_labels(y, 2)
     if bool(score.isnan().any()):
         raise ValueError("score holds NaN, which has no place in the order of examples: leave these examples out")

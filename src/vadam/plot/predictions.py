@@ -103,11 +103,14 @@ def rejection(
     """
     y = as_tensor(y, pred.samples)
     if isinstance(pred, Classes):
-        order, loss = pred.entropy.flatten(), (pred.label.flatten() != y.flatten()).to(pred.entropy.dtype)
+        order, loss = (
+            pred.entropy.flatten(),
+            (pred.label != like_output(y, pred.label)).flatten().to(pred.entropy.dtype),
+        )
         name = "share of wrong answers"
     else:
         _require(pred, Regression, "rejection")
-        order, loss = pred.std.flatten(), (pred.mean - y.view_as(pred.mean)).square().flatten()
+        order, loss = pred.std.flatten(), (pred.mean - like_output(y, pred.mean)).square().flatten()
         name = "RMSE"
     share, risk = metrics.risk_coverage_curve(
         order if uncertainty is None else as_tensor(uncertainty, loss).flatten(), loss
