@@ -27,8 +27,8 @@ KIND = Kind(
         ),
         Break(
             "src/vadam/forward.py",
-            "        model.eval()\n",
-            "        pass\n",
+            "            module.training = False\n",
+            "            pass\n",
             "predictions",
             "a prediction of a network in training mode has dropout, and depends on the other rows of its batch",
         ),
