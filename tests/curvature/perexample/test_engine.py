@@ -535,6 +535,42 @@ def test_as_many_steps_as_examples_is_asked_about():
     assert_same(engine.take(), loop(model, mean_loss, x, y))
 
 
+class Positions(nn.Module):
+    """Tokens [B, T] with positions looked up once for all examples, expanded to all of them, or categories of the examples."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.tokens, self.rows, self.out, self.kind = nn.Embedding(9, 4), nn.Embedding(9, 4), nn.Linear(4, 1), kind
+
+    def forward(self, x):
+        positions = torch.arange(x.shape[1])
+        index = {"shared": positions, "expanded": positions.expand(len(x), -1), "category": x[:, 0], "column": x[:, :1]}
+        rows = self.rows(index[self.kind])
+        return self.out((self.tokens(x) + (rows.unsqueeze(1) if self.kind == "category" else rows)).tanh()).squeeze(-1)
+
+
+@pytest.mark.parametrize("kind", ["shared", "expanded", "category", "column"])
+def test_positions_of_all_examples_are_not_taken_for_examples(kind):
+    """There are as many positions as examples, so that their number does not tell."""
+    torch.manual_seed(0)
+    model, x, y = Positions(kind), torch.randint(9, (N, N)), torch.randn(N)
+    if kind == "column":
+        x[:, 0] = torch.arange(N)
+
+    def mean_loss(output, y):
+        return (output.sum(1) - y).square().mean()
+
+    engine = PerExampleSquares(model)
+    if kind == "shared":
+        with pytest.raises(ValueError, match=r"Expand positions to \[B, T\]"):
+            mean_loss(model(x), y).backward()
+    else:
+        mean_loss(model(x), y).backward()
+        squares = engine.take()
+        engine.remove()
+        assert_same(squares, loop(model, mean_loss, x, y))
+
+
 def test_recurrent_layers_called_by_keyword_in_any_order():
     torch.manual_seed(0)
 
