@@ -20,8 +20,8 @@ def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def copied(values: Any) -> Any:
-    """Return copies of the tensors among the values; None stays None."""
-    return _mapped(lambda t: t.detach().clone(), values)
+    """Return copies of the tensors among the values, laid out as a file brings them back; None stays None."""
+    return _mapped(lambda t: t.detach().clone(memory_format=torch.contiguous_format), values)
 
 
 def moved(values: Any, *args: Any, **kwargs: Any) -> Any:
