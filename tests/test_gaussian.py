@@ -196,6 +196,23 @@ def test_half_precision_weights_are_drawn_and_summed_in_single_precision():
     torch.testing.assert_close(post.entropy(), 50_000 * Normal(0.0, 0.5**0.5).entropy(), rtol=1e-5, atol=0)
 
 
+@both
+def test_another_precision_of_numbers_changes_no_density_and_divergence(make):
+    p, q = make(1), make(2)
+    single, draw = p.to(torch.float32), q.sample(3)
+    torch.testing.assert_close(single.log_prob(draw), p.log_prob(draw), rtol=1e-4, atol=0)
+    torch.testing.assert_close(single.kl_to(q), p.kl_to(q), rtol=1e-4, atol=0)
+    torch.testing.assert_close(q.kl_to(single), q.kl_to(p), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("convert", [FullGaussian.of, lambda post: RotatedGaussian.of(post).full()])
+def test_half_precision_weights_as_a_full_gaussian(convert):
+    post = random_mean_field(1).to(torch.bfloat16)
+    full, exact = convert(post), FullGaussian.of(post.to(torch.float64))
+    assert full.precision.dtype == torch.float32
+    torch.testing.assert_close(full.entropy().double(), exact.entropy(), rtol=1e-5, atol=0)
+
+
 def test_without_sampled_weights_there_is_only_the_point():
     post = MeanFieldGaussian({}, {}, point={"w": torch.ones(2)}, prior_precision={})
     assert post.sample(3)["w"].shape == (3, 2)
@@ -237,6 +254,7 @@ BAD = {
         lambda: MeanFieldGaussian(ONE, {"w": torch.ones(2).long()}),
         "precision of 'w' must be float",
     ),
+    "full, half": (lambda: random_full().to(torch.bfloat16), "precision must be of torch.float32 or torch.float64"),
     "full, integers": (lambda: random_full().to(torch.int64), "must be floating-point, got torch.int64"),
     "rotated, integers": (lambda: RotatedGaussian.of(random_mean_field()).to(torch.int64), "must be floating-point"),
     "mixture of mixtures": (lambda: Mixture([Mixture([random_mean_field()])]), "a Gaussian, got a Mixture"),
