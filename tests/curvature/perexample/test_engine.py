@@ -604,6 +604,29 @@ def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, 
     assert set(engine.take()) == {p for p in model.parameters() if p.requires_grad}
 
 
+EMPTY = {
+    "sequences": (nn.Linear(3, 2), (0, 5, 3)),
+    "images": (nn.Conv2d(1, 2, 3), (0, 1, 5, 5)),
+    "transposed": (nn.ConvTranspose2d(1, 2, 3), (0, 1, 5, 5)),
+    "lstm": (nn.LSTM(3, 2, batch_first=True), (0, 5, 3)),
+    "gru": (nn.GRU(3, 2, batch_first=True), (0, 5, 3)),
+    "tokens": (nn.Embedding(3, 2), (0, 5)),
+    "own": (Gate(), (0, 6)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_minibatch_without_examples_leaves_zeros(name):
+    layer, shape = EMPTY[name]
+    engine = PerExampleSquares(layer)
+    x = torch.zeros(shape, dtype=torch.long if name == "tokens" else torch.float32)
+    output = layer(x, torch.ones(6)) if name == "own" else layer(x)
+    (output[0] if isinstance(output, tuple) else output).sum().backward()
+    squares = engine.take()
+    assert set(squares) == set(layer.parameters())
+    assert all(h.shape == p.shape and not h.any() and not p.grad.any() for p, h in squares.items())
+
+
 def test_no_positions_and_no_examples():
     layer = nn.Linear(3, 2)
     engine = PerExampleSquares(layer)
