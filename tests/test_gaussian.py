@@ -196,6 +196,20 @@ def test_half_precision_weights_are_drawn_and_summed_in_single_precision():
     torch.testing.assert_close(post.entropy(), 50_000 * Normal(0.0, 0.5**0.5).entropy(), rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("kind", [MeanFieldGaussian, RotatedGaussian])
+def test_the_order_of_the_precisions_does_not_matter(kind):
+    post = kind(*({name: values[name] for name in order} for values, order in _in_two_orders()))
+    full = FullGaussian.of(post) if kind is MeanFieldGaussian else post.full()
+    draw = post.sample(3)
+    torch.testing.assert_close(full.log_prob(draw), post.log_prob(draw))
+    assert list(post.precision) == list(post.mean)
+
+
+def _in_two_orders():
+    mean, precision = ({"a": torch.full((2,), a), "b": torch.full((3,), b)} for a, b in ((0.0, 1.0), (1.0, 7.0)))
+    return (mean, ("b", "a")), (precision, ("a", "b"))
+
+
 @both
 def test_another_precision_of_numbers_changes_no_density_and_divergence(make):
     p, q = make(1), make(2)

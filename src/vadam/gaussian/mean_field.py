@@ -67,6 +67,7 @@ class MeanFieldGaussian:
         named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
         named_tensors.check_pruned(self.pruned, shapes)
         named_tensors.check_positive(self.precision)
+        object.__setattr__(self, "precision", {name: self.precision[name] for name in self.mean})  # in the same order
         for name in ("mean", "precision", "point", "prior_precision", "prior_mean", "pruned"):
             object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
         for name, mask in self.pruned.items():

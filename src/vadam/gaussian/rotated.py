@@ -69,6 +69,7 @@ class RotatedGaussian:
         named_tensors.check_positive(self.precision)
         for side, axes in enumerate((self.left, self.right)):
             _check_axes(("left", "right")[side], side, axes, shapes)
+        object.__setattr__(self, "precision", {name: self.precision[name] for name in self.mean})  # in the same order
         for name in ("mean", "precision", "left", "right", "point", "prior_precision", "prior_mean"):
             object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
 
