@@ -229,8 +229,15 @@ def test_half_precision_weights_as_a_full_gaussian(convert):
 
 def test_without_sampled_weights_there_is_only_the_point():
     post = MeanFieldGaussian({}, {}, point={"w": torch.ones(2)}, prior_precision={})
-    assert post.sample(3)["w"].shape == (3, 2)
-    assert post.entropy() == post.kl() == 0
+    for same in (
+        post,
+        FullGaussian.of(post),
+        RotatedGaussian.of(post),
+        RotatedGaussian.of(post).full(),
+        post.prune(0.5)[1],
+    ):
+        assert same.sample(3)["w"].shape == (3, 2)
+        assert same.entropy() == same.kl() == 0
 
 
 ONE = {"w": torch.ones(2)}

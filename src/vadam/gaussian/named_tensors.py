@@ -171,6 +171,12 @@ def wide(value: Tensor) -> Tensor:
     return value.to(torch.promote_types(value.dtype, torch.float32))
 
 
+def end_to_end(tensors: Iterable[Tensor]) -> Tensor:
+    """Return the elements of all tensors as one vector, empty if there are none."""
+    vectors = [value.flatten() for value in tensors]
+    return torch.cat(vectors) if vectors else torch.zeros(0)
+
+
 def total(terms: Iterable[Tensor]) -> Tensor:
     """Return the sum of terms that may be on several devices."""
     terms = list(terms)

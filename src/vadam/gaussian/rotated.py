@@ -184,11 +184,12 @@ class RotatedGaussian:
     def full(self) -> FullGaussian:
         """Return the same Gaussian with one matrix over all weights, D² numbers, e.g. to compare it by ``kl_to``."""
         shapes = named_tensors.shapes_of(self.mean)
-        mean = torch.cat([named_tensors.wide(mu).flatten() for mu in self.mean.values()])
+        mean = named_tensors.end_to_end(named_tensors.wide(mu) for mu in self.mean.values())
         blocks = [self._dense(name, named_tensors.wide(P)).to(mean.dtype) for name, P in self.precision.items()]
+        precision = torch.block_diag(*blocks).reshape(len(mean), len(mean))
         prior: dict[str, Any] = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
         prior |= {"temperature": self.temperature, "tempered_by": self.tempered_by}
-        return FullGaussian(mean, torch.block_diag(*blocks), shapes, point=self.point, **prior)
+        return FullGaussian(mean, precision, shapes, point=self.point, **prior)
 
     def tempered(self, temperature: float) -> RotatedGaussian:
         """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
