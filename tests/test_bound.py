@@ -111,6 +111,7 @@ def test_at_the_prior_the_elbo_is_the_expected_log_likelihood(likelihood, output
         ({"num_data": "340"}, "num_data='340'"),
         ({"data": tuple(part.numpy() for part in regression()[1:])}, "is a ndarray: give a tensor"),
         ({"data": []}, "(x, y)"),
+        ({"data": (torch.ones(0, 3), torch.ones(0, 1))}, "data holds no example"),
         ({"data": [torch.ones(2, 3), torch.ones(2, 1)]}, "(x, y)"),
         ({"post": Mixture([mean_field(*regression()[1:])])}, "closed-form KL to its prior, got Mixture"),
         ({"post": MeanFieldGaussian({"weight": torch.ones(1, 3)}, {"weight": torch.ones(1, 3)})}, "has no prior"),

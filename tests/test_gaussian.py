@@ -196,10 +196,48 @@ def test_half_precision_weights_are_drawn_and_summed_in_single_precision():
     torch.testing.assert_close(post.entropy(), 50_000 * Normal(0.0, 0.5**0.5).entropy(), rtol=1e-5, atol=0)
 
 
+@pytest.mark.parametrize("kind", [MeanFieldGaussian, RotatedGaussian])
+def test_the_order_of_the_precisions_does_not_matter(kind):
+    post = kind(*({name: values[name] for name in order} for values, order in _in_two_orders()))
+    full = FullGaussian.of(post) if kind is MeanFieldGaussian else post.full()
+    draw = post.sample(3)
+    torch.testing.assert_close(full.log_prob(draw), post.log_prob(draw))
+    assert list(post.precision) == list(post.mean)
+
+
+def _in_two_orders():
+    mean, precision = ({"a": torch.full((2,), a), "b": torch.full((3,), b)} for a, b in ((0.0, 1.0), (1.0, 7.0)))
+    return (mean, ("b", "a")), (precision, ("a", "b"))
+
+
+@both
+def test_another_precision_of_numbers_changes_no_density_and_divergence(make):
+    p, q = make(1), make(2)
+    single, draw = p.to(torch.float32), q.sample(3)
+    torch.testing.assert_close(single.log_prob(draw), p.log_prob(draw), rtol=1e-4, atol=0)
+    torch.testing.assert_close(single.kl_to(q), p.kl_to(q), rtol=1e-4, atol=0)
+    torch.testing.assert_close(q.kl_to(single), q.kl_to(p), rtol=1e-4, atol=0)
+
+
+@pytest.mark.parametrize("convert", [FullGaussian.of, lambda post: RotatedGaussian.of(post).full()])
+def test_half_precision_weights_as_a_full_gaussian(convert):
+    post = random_mean_field(1).to(torch.bfloat16)
+    full, exact = convert(post), FullGaussian.of(post.to(torch.float64))
+    assert full.precision.dtype == torch.float32
+    torch.testing.assert_close(full.entropy().double(), exact.entropy(), rtol=1e-5, atol=0)
+
+
 def test_without_sampled_weights_there_is_only_the_point():
     post = MeanFieldGaussian({}, {}, point={"w": torch.ones(2)}, prior_precision={})
-    assert post.sample(3)["w"].shape == (3, 2)
-    assert post.entropy() == post.kl() == 0
+    for same in (
+        post,
+        FullGaussian.of(post),
+        RotatedGaussian.of(post),
+        RotatedGaussian.of(post).full(),
+        post.prune(0.5)[1],
+    ):
+        assert same.sample(3)["w"].shape == (3, 2)
+        assert same.entropy() == same.kl() == 0
 
 
 ONE = {"w": torch.ones(2)}
@@ -237,6 +275,7 @@ BAD = {
         lambda: MeanFieldGaussian(ONE, {"w": torch.ones(2).long()}),
         "precision of 'w' must be float",
     ),
+    "full, half": (lambda: random_full().to(torch.bfloat16), "precision must be of torch.float32 or torch.float64"),
     "full, integers": (lambda: random_full().to(torch.int64), "must be floating-point, got torch.int64"),
     "rotated, integers": (lambda: RotatedGaussian.of(random_mean_field()).to(torch.int64), "must be floating-point"),
     "mixture of mixtures": (lambda: Mixture([Mixture([random_mean_field()])]), "a Gaussian, got a Mixture"),

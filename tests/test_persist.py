@@ -50,8 +50,17 @@ def rotated():
     )
 
 
+def rotated_by_many_axes():
+    """Axes as ``torch.linalg.qr`` returns them, column by column."""
+    torch.manual_seed(4)
+    left, right = (torch.linalg.qr(torch.randn(n, n).double())[0] for n in (4, 6))
+    mean = {"w": torch.randn(4, 6).double()}
+    return RotatedGaussian(mean, {"w": torch.rand(4, 6).double() + 0.5}, left={"w": left}, right={"w": right})
+
+
 POSTERIORS = {
     "rotated": rotated,
+    "rotated by many axes": rotated_by_many_axes,
     "mixture of kinds": lambda: Mixture([rotated(), RotatedGaussian.of(rotated().marginals())]),
     "mean-field": mean_field,
     "no prior": lambda: MeanFieldGaussian({"w": torch.zeros(2)}, {"w": torch.ones(2)}),

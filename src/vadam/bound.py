@@ -55,6 +55,8 @@ def elbo(
             f"data must be a tuple (x, y), or an iterable of such batches, at least one, got {type(data).__name__}"
         )
     y = torch.cat([as_tensor(y, next(model.parameters(), None)) for _, y in batches])
+    if not len(y):
+        raise ValueError("data holds no example: give at least one")
     outputs = sampled_outputs(model, post, [x for x, _ in batches], samples, generator=generator)
     expected_log_prob = torch.stack([likelihood.log_prob(output, y) for output in outputs]).mean()  # of one example
     return num_data * expected_log_prob - kl

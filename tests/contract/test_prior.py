@@ -354,6 +354,23 @@ def test_learned_prior_precision_is_the_maximum_of_the_bound():
     assert abs(torch.tensor(learned).log().item() - best.x) < 1e-2
 
 
+@pytest.mark.parametrize("temperature", [0.25, 4.0])
+def test_a_learned_prior_at_a_temperature_is_that_of_fewer_data(temperature):
+    """A temperature divides N and λ: said in either way, the learned λ/T is the same. Weights that the data do not reach stay bounded."""
+
+    def learned(T: float, share: float) -> float:
+        torch.manual_seed(0)
+        x, model = torch.randn(50, 6) * torch.tensor([1.0, 1.0, 0.0, 0.0, 0.0, 0.0]), nn.Linear(6, 1)
+        settings = {"lr": 0.1, "num_data": 50 * share, "prior_precision": share, "init_precision": 50 / T * share}
+        opt = vadam.VON(model.parameters(), beta=0.9, temperature=T, curvature="exact", learn_prior_every=5, **settings)
+        for _ in range(60):
+            opt.step(lambda: (model(x) - x[:, :1]).square().mean())
+        return opt.param_groups[0]["prior_precision"] / T
+
+    assert learned(temperature, 1.0) == pytest.approx(learned(1.0, 1 / temperature), rel=1e-3)
+    assert 0.1 < learned(temperature, 1.0) < 100
+
+
 def test_learned_prior_precision_recovers_the_scale_of_the_weights():
     """Weights drawn from N(0, 1/25) and plenty of data: the learned precision is near 25, its sampling error is √(2/D) = 6 %."""
     torch.manual_seed(1)

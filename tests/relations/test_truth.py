@@ -248,6 +248,29 @@ def test_score_function_minimises_a_piecewise_constant_objective() -> None:
     assert staircase() <= 3
 
 
+@pytest.mark.parametrize(("samples", "antithetic"), [(1, False), (5, False), (4, True), (2, True)])
+def test_score_estimates_are_centred_by_the_values_of_other_noise(samples: int, antithetic: bool) -> None:
+    """An antithetic pair shares its noise, so that its two values are centred by those of the other pairs, if there are any."""
+    torch.manual_seed(0)
+    w = nn.Parameter(torch.zeros(3, dtype=torch.float64))
+    settings = {"num_data": 1, "prior_precision": 1.0, "init_precision": 4.0, "step_bound": float("inf")}
+    opt = vadam.VON([w], lr=1.0, beta=0.0, curvature="score", samples=samples, antithetic=antithetic, **settings)
+    seen: list[torch.Tensor] = []
+
+    def objective() -> float:
+        seen.append(w.detach().clone())
+        return float(100 + (w - 1).square().sum())
+
+    opt.step(objective)
+    values = [100 + (theta - 1).square().sum() for theta in seen]
+    pair = [k // 2 if antithetic else k for k in range(samples)]
+    g = torch.zeros(3, dtype=torch.float64)
+    for k, theta in enumerate(seen):
+        others = [value for other, value in enumerate(values) if pair[other] != pair[k]]
+        g += (values[k] - (sum(others) / len(others) if others else 0)) * theta * 4 / samples  # ε/σ = θ/σ², σ⁻² = 4
+    torch.testing.assert_close(-w.detach() * opt.posterior().precision["0"], g)
+
+
 def test_score_estimates_are_unbiased() -> None:
     """E[F ε/σ] = E[∇F], E[F (ε²−1)/σ²] = E[∇²F]: for F = a·θ + ½ θᵀθ·c the truth is a + cμ and c. 40,000 draws."""
     torch.manual_seed(0)

@@ -54,9 +54,16 @@ class FullGaussian:
                 f"the shapes hold {D} weights, so mean must be [{D}] and precision [{D}, {D}], not {found}"
             )
         named_tensors.check_real(mean={"weights": self.mean}, precision={"weights": self.precision})
+        if self.precision.dtype.itemsize < 4:
+            raise TypeError(
+                f"precision must be of torch.float32 or torch.float64, not {self.precision.dtype}: convert it by .float()"
+            )
         named_tensors.check_points(self.point, shapes)
         named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
-        own = {"mean": self.mean.detach().clone(), "precision": self.precision.detach().clone(), "shapes": shapes}
+        own: dict[str, Any] = {
+            "shapes": shapes,
+            **named_tensors.copied({"mean": self.mean, "precision": self.precision}),
+        }
         own |= {name: named_tensors.copied(getattr(self, name)) for name in ("point", "prior_precision", "prior_mean")}
         for name, value in own.items():
             object.__setattr__(self, name, value)
@@ -70,11 +77,12 @@ class FullGaussian:
             raise ValueError(
                 "FullGaussian.of needs a posterior with a density for every weight: give the one that prune() was called on"
             )
-        mean, precision = post.flat()
+        mean, precision = (named_tensors.wide(vector) for vector in post.flat())
+        dtype = torch.promote_types(mean.dtype, precision.dtype)
         shapes = named_tensors.shapes_of(post.mean)
         prior: dict[str, Any] = {"prior_precision": post.prior_precision, "prior_mean": post.prior_mean}
         prior |= {"temperature": post.temperature, "tempered_by": post.tempered_by}
-        return cls(mean, precision.diag(), shapes, point=post.point, **prior)
+        return cls(mean.to(dtype), precision.diag().to(dtype), shapes, point=post.point, **prior)
 
     @cached_property
     def _cholesky(self) -> Tensor:
@@ -116,7 +124,8 @@ class FullGaussian:
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
         """Return log q(θ), one number for each of the stacked draws."""
         theta = torch.cat(list(named_tensors.flattened(sample, self.shapes, self.point).values()), -1)
-        distance = ((theta - self.mean) @ self._cholesky).square().sum(-1)
+        away = theta - self.mean
+        distance = (away @ self._cholesky.to(away.dtype)).square().sum(-1)
         return self._half_log_det - 0.5 * (self.num_weights * math.log(2 * math.pi) + distance)
 
     def entropy(self) -> Tensor:
@@ -139,8 +148,11 @@ class FullGaussian:
             )
         if list(self.shapes.items()) != list(other.shapes.items()):
             raise ValueError(f"other must be over the same weights, {dict(self.shapes)}, got {dict(other.shapes)}")
-        trace = torch.linalg.solve_triangular(self._cholesky, other._cholesky, upper=False).square().sum()
-        distance = ((self.mean - other.mean) @ other._cholesky).square().sum()
+        away = self.mean - other.mean
+        dtype = torch.promote_types(away.dtype, torch.result_type(self._cholesky, other._cholesky))
+        own, theirs = self._cholesky.to(dtype), other._cholesky.to(dtype)
+        trace = torch.linalg.solve_triangular(own, theirs, upper=False).square().sum()
+        distance = (away.to(dtype) @ theirs).square().sum()
         return 0.5 * (trace + distance - self.num_weights) + self._half_log_det - other._half_log_det
 
     def symmetric_kl(self, other: FullGaussian) -> Tensor:

@@ -67,6 +67,7 @@ class MeanFieldGaussian:
         named_tensors.check_prior(self.prior_precision, self.prior_mean, shapes)
         named_tensors.check_pruned(self.pruned, shapes)
         named_tensors.check_positive(self.precision)
+        object.__setattr__(self, "precision", {name: self.precision[name] for name in self.mean})  # in the same order
         for name in ("mean", "precision", "point", "prior_precision", "prior_mean", "pruned"):
             object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
         for name, mask in self.pruned.items():
@@ -173,8 +174,8 @@ class MeanFieldGaussian:
         if by not in ("snr", "magnitude"):
             raise ValueError(f"by must be 'snr' or 'magnitude', got {by!r}")
         scores = self.snr() if by == "snr" else {name: mu.abs() for name, mu in self.mean.items()}
-        flat = torch.cat([named_tensors.wide(score).flatten().cpu() for score in scores.values()])
-        pruned = torch.cat([self._is_pruned(name).flatten().cpu() for name in scores])
+        flat = named_tensors.end_to_end(named_tensors.wide(score).cpu() for score in scores.values())
+        pruned = named_tensors.end_to_end(self._is_pruned(name).cpu() for name in scores).bool()
         sampled = (~pruned).nonzero().flatten()
         pruned[sampled[flat[sampled].argsort(stable=True)[: round(fraction * len(sampled))]]] = True
         parts = zip(scores.items(), pruned.split([score.numel() for score in scores.values()]), strict=True)
@@ -216,7 +217,7 @@ class MeanFieldGaussian:
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return the means and the precisions as two vectors, in the order of the names."""
-        return _flat(self.mean), _flat(self.precision)
+        return named_tensors.end_to_end(self.mean.values()), named_tensors.end_to_end(self.precision.values())
 
     def to(self, *args: Any, **kwargs: Any) -> MeanFieldGaussian:
         """Return a copy on another device or in another dtype; the arguments are those of ``Tensor.to``."""
@@ -293,7 +294,3 @@ def _common_temperature(name: str, posteriors: list[MeanFieldGaussian]) -> float
     if any(not math.isclose(T, found[0]) for T in found):
         raise ValueError(f"merge() needs posteriors of one temperature, got {found} for {name!r}: see tempered()")
     return found[0]
-
-
-def _flat(weights: Weights) -> Tensor:
-    return torch.cat([value.flatten() for value in weights.values()])

@@ -20,8 +20,8 @@ def shapes_of(weights: Mapping[str, Tensor]) -> dict[str, torch.Size]:
 
 
 def copied(values: Any) -> Any:
-    """Return copies of the tensors among the values; None stays None."""
-    return _mapped(lambda t: t.detach().clone(), values)
+    """Return copies of the tensors among the values, laid out as a file brings them back; None stays None."""
+    return _mapped(lambda t: t.detach().clone(memory_format=torch.contiguous_format), values)
 
 
 def moved(values: Any, *args: Any, **kwargs: Any) -> Any:
@@ -169,6 +169,12 @@ def flattened(sample: Mapping[str, Tensor], shapes: Shapes, point: Mapping[str, 
 def wide(value: Tensor) -> Tensor:
     """Cast to at least float32, because sums over many weights are inaccurate in half precision."""
     return value.to(torch.promote_types(value.dtype, torch.float32))
+
+
+def end_to_end(tensors: Iterable[Tensor]) -> Tensor:
+    """Return the elements of all tensors as one vector, empty if there are none."""
+    vectors = [value.flatten() for value in tensors]
+    return torch.cat(vectors) if vectors else torch.zeros(0)
 
 
 def total(terms: Iterable[Tensor]) -> Tensor:

@@ -69,6 +69,7 @@ class RotatedGaussian:
         named_tensors.check_positive(self.precision)
         for side, axes in enumerate((self.left, self.right)):
             _check_axes(("left", "right")[side], side, axes, shapes)
+        object.__setattr__(self, "precision", {name: self.precision[name] for name in self.mean})  # in the same order
         for name in ("mean", "precision", "left", "right", "point", "prior_precision", "prior_mean"):
             object.__setattr__(self, name, named_tensors.copied(getattr(self, name)))
 
@@ -126,7 +127,7 @@ class RotatedGaussian:
         def log_density(name: str) -> Tensor:
             P = named_tensors.wide(self.precision[name]).flatten()
             away = theta[name] - named_tensors.wide(self.mean[name]).flatten()
-            turned = into_basis(self._matrices(name, away), *self._axes(name)).reshape(away.shape)
+            turned = into_basis(self._matrices(name, away), *self._axes(name, away.dtype)).reshape(away.shape)
             return 0.5 * (P.log() - math.log(2 * math.pi) - P * turned**2).sum(-1)
 
         return named_tensors.total(log_density(name) for name in self.mean)
@@ -183,11 +184,12 @@ class RotatedGaussian:
     def full(self) -> FullGaussian:
         """Return the same Gaussian with one matrix over all weights, D² numbers, e.g. to compare it by ``kl_to``."""
         shapes = named_tensors.shapes_of(self.mean)
-        mean = torch.cat([mu.flatten() for mu in self.mean.values()])
+        mean = named_tensors.end_to_end(named_tensors.wide(mu) for mu in self.mean.values())
         blocks = [self._dense(name, named_tensors.wide(P)).to(mean.dtype) for name, P in self.precision.items()]
+        precision = torch.block_diag(*blocks).reshape(len(mean), len(mean))
         prior: dict[str, Any] = {"prior_precision": self.prior_precision, "prior_mean": self.prior_mean}
         prior |= {"temperature": self.temperature, "tempered_by": self.tempered_by}
-        return FullGaussian(mean, torch.block_diag(*blocks), shapes, point=self.point, **prior)
+        return FullGaussian(mean, precision, shapes, point=self.point, **prior)
 
     def tempered(self, temperature: float) -> RotatedGaussian:
         """Return the posterior to the power 1/temperature: the precision is divided by it, the mean stays."""
@@ -211,10 +213,10 @@ class RotatedGaussian:
         fields = ("mean", "precision", "left", "right", "point", "prior_precision", "prior_mean")
         return replace(self, **{name: named_tensors.moved(getattr(self, name), *args, **kwargs) for name in fields})
 
-    def _axes(self, name: str) -> tuple[Tensor | None, Tensor | None]:
-        """Return Q_L and Q_R of a weight, None for the identity."""
+    def _axes(self, name: str, dtype: torch.dtype | None = None) -> tuple[Tensor | None, Tensor | None]:
+        """Return Q_L and Q_R of a weight in the given dtype, None for the identity."""
         axes = (self.left.get(name), self.right.get(name))
-        left, right = (None if Q is None else named_tensors.wide(Q) for Q in axes)
+        left, right = (None if Q is None else named_tensors.wide(Q).to(dtype) for Q in axes)
         return left, right
 
     def _matrices(self, name: str, x: Tensor) -> Tensor:
@@ -233,11 +235,13 @@ class RotatedGaussian:
 
     def _kl(self, name: str, other: RotatedGaussian) -> Tensor:
         """Return ½ [tr(P Σ) + (μ − m)ᵀ P (μ − m) − D + log det Σ⁻¹ − log det P] of one tensor to N(m, P⁻¹)."""
-        own, theirs = (self._matrices(name, named_tensors.wide(q.precision[name])) for q in (self, other))
-        QL, QR = self._axes(name)
-        PL, PR = other._axes(name)
+        difference = named_tensors.wide(self.mean[name]) - named_tensors.wide(other.mean[name])
+        dtype = torch.promote_types(difference.dtype, torch.result_type(self.precision[name], other.precision[name]))
+        own, theirs = (self._matrices(name, q.precision[name].to(dtype)) for q in (self, other))
+        QL, QR = self._axes(name, dtype)
+        PL, PR = other._axes(name, dtype)
         variance = diagonal_in_basis(1 / own, relative(QL, PL), relative(QR, PR))
-        away = self._matrices(name, named_tensors.wide(self.mean[name]) - named_tensors.wide(other.mean[name]))
+        away = self._matrices(name, difference.to(dtype))
         terms = theirs * variance + theirs * into_basis(away, PL, PR) ** 2 - 1 + own.log() - theirs.log()
         return 0.5 * terms.sum()
 

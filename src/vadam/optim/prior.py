@@ -5,7 +5,7 @@ posterior, whose mean and precision become the prior's). Means and precisions pe
 checkpoints hold them.
 
 Empirical Bayes (``learn_prior_every``): the bound depends on λ through E_q[log p(θ)] = ½ D log λ − ½ λ Σᵢ (σᵢ² + (μᵢ − μ₀)²) + const,
-which is largest at λ = D / Σᵢ (σᵢ² + (μᵢ − μ₀)²).
+which is largest at λ = D / Σᵢ (σᵢ² + (μᵢ − μ₀)²). At a temperature T the prior of that bound is N(μ₀, T/λ), so λ is T times as large.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def _whole(x: Any) -> float | Tensor:
 
 @without_grad
 def learn(opt: RuleOptimizer) -> None:
-    """Set ``prior_precision`` of each group that is due to λ = D / Σ (σ² + (μ − μ₀)²); this reads one number per group from the device."""
+    """Set ``prior_precision`` of each group that is due to λ = T D / Σ (σ² + (μ − μ₀)²); this reads a number per group from the device."""
     for group in opt.param_groups:
         every = group.get("learn_prior_every", 0)
         if not every or group["deterministic"]:
@@ -210,4 +210,4 @@ def learn(opt: RuleOptimizer) -> None:
             count += p.numel()
         if count:
             low, high = LEARNED_RANGE
-            group["prior_precision"] = min(max(count / float(spread), low), high)
+            group["prior_precision"] = min(max(group["temperature"] * count / float(spread), low), high)

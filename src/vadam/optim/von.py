@@ -161,9 +161,14 @@ class VON(SecondOrder, Reparameterised):
         g: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
         h: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
         precision = {p: self._precision(p) for p in self._sampled()}
+        pairs: dict[Any, list[Tensor]] = {}  # the values of each noise: one, or those of an antithetic pair
+        for sample, _, value in drawn:
+            pairs.setdefault(sample.noise, []).append(value)
+        total = sum(value for _, _, value in drawn)
         for sample, eps, value in drawn:
-            others = [v for s, _, v in drawn if s.noise is not sample.noise]  # not those of its own antithetic pair
-            centred = value - sum(others) / len(others) if others else value
+            own = pairs[sample.noise]
+            others = len(drawn) - len(own)
+            centred = value - (total - sum(own)) / others if others else value
             for p in g:
                 g[p] += curvatures.score_gradient(centred, eps[p], precision[p]) / len(drawn)
                 h[p] += curvatures.score_curvature(centred, eps[p], precision[p]) / len(drawn)

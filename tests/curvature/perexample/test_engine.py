@@ -535,6 +535,42 @@ def test_as_many_steps_as_examples_is_asked_about():
     assert_same(engine.take(), loop(model, mean_loss, x, y))
 
 
+class Positions(nn.Module):
+    """Tokens [B, T] with positions looked up once for all examples, expanded to all of them, or categories of the examples."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.tokens, self.rows, self.out, self.kind = nn.Embedding(9, 4), nn.Embedding(9, 4), nn.Linear(4, 1), kind
+
+    def forward(self, x):
+        positions = torch.arange(x.shape[1])
+        index = {"shared": positions, "expanded": positions.expand(len(x), -1), "category": x[:, 0], "column": x[:, :1]}
+        rows = self.rows(index[self.kind])
+        return self.out((self.tokens(x) + (rows.unsqueeze(1) if self.kind == "category" else rows)).tanh()).squeeze(-1)
+
+
+@pytest.mark.parametrize("kind", ["shared", "expanded", "category", "column"])
+def test_positions_of_all_examples_are_not_taken_for_examples(kind):
+    """There are as many positions as examples, so that their number does not tell."""
+    torch.manual_seed(0)
+    model, x, y = Positions(kind), torch.randint(9, (N, N)), torch.randn(N)
+    if kind == "column":
+        x[:, 0] = torch.arange(N)
+
+    def mean_loss(output, y):
+        return (output.sum(1) - y).square().mean()
+
+    engine = PerExampleSquares(model)
+    if kind == "shared":
+        with pytest.raises(ValueError, match=r"Expand positions to \[B, T\]"):
+            mean_loss(model(x), y).backward()
+    else:
+        mean_loss(model(x), y).backward()
+        squares = engine.take()
+        engine.remove()
+        assert_same(squares, loop(model, mean_loss, x, y))
+
+
 def test_recurrent_layers_called_by_keyword_in_any_order():
     torch.manual_seed(0)
 
@@ -566,6 +602,29 @@ def test_weights_and_biases_are_taken_together_once_they_are_known(model, data, 
     model[0].bias.requires_grad_(False)
     loss_fn(model(x), y).backward()
     assert set(engine.take()) == {p for p in model.parameters() if p.requires_grad}
+
+
+EMPTY = {
+    "sequences": (nn.Linear(3, 2), (0, 5, 3)),
+    "images": (nn.Conv2d(1, 2, 3), (0, 1, 5, 5)),
+    "transposed": (nn.ConvTranspose2d(1, 2, 3), (0, 1, 5, 5)),
+    "lstm": (nn.LSTM(3, 2, batch_first=True), (0, 5, 3)),
+    "gru": (nn.GRU(3, 2, batch_first=True), (0, 5, 3)),
+    "tokens": (nn.Embedding(3, 2), (0, 5)),
+    "own": (Gate(), (0, 6)),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_minibatch_without_examples_leaves_zeros(name):
+    layer, shape = EMPTY[name]
+    engine = PerExampleSquares(layer)
+    x = torch.zeros(shape, dtype=torch.long if name == "tokens" else torch.float32)
+    output = layer(x, torch.ones(6)) if name == "own" else layer(x)
+    (output[0] if isinstance(output, tuple) else output).sum().backward()
+    squares = engine.take()
+    assert set(squares) == set(layer.parameters())
+    assert all(h.shape == p.shape and not h.any() and not p.grad.any() for p, h in squares.items())
 
 
 def test_no_positions_and_no_examples():

@@ -107,6 +107,11 @@ WRONG = {
         VECTOR,
         "gives another output.*mixes the examples",
     ),
+    "module that standardises by the minibatch": (
+        Own(lambda w, x: (x - x.mean(0)) / (x - x.mean(0)).norm(dim=0) * w),  # one example alone: 0/0
+        VECTOR,
+        "gives another output.*mixes the examples",
+    ),
     "control flow": (Own(branching), VECTOR, "cannot be run example by example"),
     "scalar output": (
         Calling(Own(lambda w, x: w.sum()), lambda layer, x: x * layer(x)),

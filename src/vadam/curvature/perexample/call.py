@@ -29,6 +29,7 @@ class Layer:
     hook_id: int = -1  # the id of the engine's forward hook
     random_state: Any = None  # at the start of the current call, for modules with dropout inside
     is_reused: bool = False  # a parameter was used more than once in one backward pass
+    has_positions: bool = False  # it was called with several positions in an example
     shared_args: set[int] = field(default_factory=set)  # arguments without an axis of examples, seen by their size
 
     def __str__(self) -> str:
@@ -91,6 +92,7 @@ class Call:
                 f"{self.layer} was called with a tensor of shape {tuple(tensor.shape)}, and other layers of the model take [T, B, ...]: "
                 "say which of the two axes of this layer holds the examples, with sequence_first=True or False"
             )
+        self.layer.has_positions = self.layer.has_positions or leading > 1
         if self.layer.sequence_first and leading > 1:
             tensor = tensor.transpose(0, 1)
         return tensor.unsqueeze(1) if leading == 1 else tensor.flatten(1, leading - 1)

@@ -6,6 +6,7 @@ The table ``CLOSED_FORMS`` is keyed by the ``forward`` method that a rule descri
 
 from collections.abc import Callable
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
@@ -37,6 +38,13 @@ def embedding(call: Call) -> dict[str, Gradients]:
     if module.padding_idx is not None:
         z = z * (index != module.padding_idx).unsqueeze(-1)
     return {"weight": Rows(index, z, module.num_embeddings)}
+
+
+def looks_up_positions(call: Call) -> bool:
+    """Return True if a table was read at 0, 1, 2, ... as positions are, which all examples share; False on an accelerator."""
+    if call.layer.rule is not embedding or call.input.ndim != 1 or len(call.input) < 2 or not call.input.is_cpu:
+        return False
+    return torch.equal(call.input, torch.arange(len(call.input), dtype=call.input.dtype))
 
 
 def normalisation_over_features(normalised: Callable[[nn.Module, Tensor], Tensor]) -> Rule:

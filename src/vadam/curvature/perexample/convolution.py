@@ -30,6 +30,8 @@ class Convolution(Gradients):
     def of(self, examples: slice) -> Tensor:
         x, z = self.x[examples], self.z[examples]
         count, (outputs, *kernel) = len(x), self.shape
+        if not count:
+            return z.new_zeros(0, *self.shape)
         c = WEIGHT_GRADIENT[x.ndim - 2](
             x.reshape(1, -1, *x.shape[2:]),
             (count * outputs, *kernel),

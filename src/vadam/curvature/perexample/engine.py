@@ -31,6 +31,7 @@ from vadam.curvature.perexample.call import (
     is_rounded,
     mixes_examples,
 )
+from vadam.curvature.perexample.closed_forms import looks_up_positions
 from vadam.curvature.perexample.fused import fuse
 from vadam.curvature.perexample.gradients import Gradients, summed
 from vadam.curvature.perexample.layers import layers_of
@@ -313,6 +314,12 @@ class PerExampleSquares:
                     "layer must see the examples on the first axis of its input (on the second, if sequence_first=True): "
                     "flatten [B, T, ...] after the layer rather than before it, expand positional embeddings to all "
                     f"examples, {WAY_OUT}"
+                )
+            if any(layer.has_positions for layer in self._layers) and looks_up_positions(call):
+                raise ValueError(
+                    f"{call.layer} was called with 0, 1, ... {size - 1}, and there are {size} examples: are these positions that all "
+                    "examples share, or one index for each example? Expand positions to [B, T] before the layer, or give indices "
+                    f"of examples as [B, 1], {WAY_OUT}"
                 )
         return size
 

@@ -73,7 +73,7 @@ class Gradients:
     def _chunks(self, elements_on_cpu: int | None = None) -> Iterator[Tensor]:
         elements = (elements_on_cpu or CHUNK) if self.device.type == "cpu" else ACCELERATOR_CHUNK
         size = max(1, elements // max(1, self.cost))
-        return (self.of(slice(start, start + size)) for start in range(0, self.examples, size))
+        return (self.of(slice(start, start + size)) for start in range(0, max(1, self.examples), size))
 
 
 class Added(Gradients):
@@ -197,6 +197,8 @@ class Rows(Gradients):
 
     def sum_of_squares(self) -> Tensor:
         squares = self.z.new_zeros(self.rows, self.z.shape[2])
+        if not self.index.numel():
+            return squares
         if self.index.shape[1] == 1:
             return squares.index_add_(0, self.index.flatten(), self.z.squeeze(1).square())
         # Sorting puts equal keys side by side. Tensor.unique would read their number from the device.

@@ -54,7 +54,7 @@ class Pullback:
         self.batched = [size == self.examples and i not in call.layer.shared_args for i, size in enumerate(sizes)]
         names = {p: name for name, p in reversed(call.layer.params.items())}
         self.params = {name: p.detach() for p, name in names.items()}
-        activations = sum(t.numel() // self.examples for t in (*self._inputs(), *call.outputs))
+        activations = sum(t.numel() // max(1, self.examples) for t in (*self._inputs(), *call.outputs))
         self.cost = sum(p.numel() for p in self.params.values()) + activations
 
     def __call__(self, examples: slice) -> dict[str, Tensor]:
@@ -100,6 +100,8 @@ def vmapped(call: Call) -> dict[str, Gradients]:
     A small module computes all at once. A large one runs again for each parameter, to save memory.
     """
     pullback = Pullback(call)
+    if not pullback.examples:
+        return {name: Added(call.cast(p.new_zeros(0, 1, *p.shape))) for name, p in pullback.params.items()}
     if pullback.examples * pullback.cost > 16 * CHUNK:
         return {name: Vmapped(pullback, name) for name in pullback.params}
     gradients = pullback(slice(None))
