@@ -23,6 +23,7 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
+from vadam.estimators import VadamRegressor
 from vadam.estimators.cells import floats
 from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
@@ -918,6 +919,15 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
         assert part in " ".join(result.output.split())
     wrong = call("fit", path, "--target", "Y")
     assert "no column 'Y'. Did you mean 'y'?" in " ".join(wrong.output.split())
+
+
+def test_a_column_of_dates_that_holds_none_is_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"day": [f"2020-01-{k % 28 + 1:02d}" for k in range(40)], "x": np.arange(40.0) ** 2})
+    model = VadamRegressor(tune=False, epochs=1, members=1).fit(table, np.arange(40.0))
+    model.save(saved := tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("day,x\n43831,1\n43832,4\n")  # as Excel counts days
+    with pytest.raises(CommandError, match="the column 'day' holds no dates"):
+        predicting.predict(saved, new, 0.9)
 
 
 def test_a_missing_column_is_named(houses: Path, tmp_path: Path) -> None:

@@ -231,6 +231,29 @@ def test_dates_in_a_column_of_numbers_are_no_numbers():
     assert encoded.values.max() <= N / 7
 
 
+@pytest.mark.parametrize(
+    "cell", ["10:30", "now", "today", "May", "2020Q1", "31/12/20", "12/25/2020", 44197, 2020, 20200199, np.nan, True]
+)
+def test_what_is_no_date_is_missing_among_dates(cell):
+    """pandas reads "10:30" and "now" as today, 44197 as microseconds after 1970, and exchanges day and month in 12/25."""
+    encoder = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10}))
+    new = pd.DataFrame({"d": ["25/12/2020", cell]}, dtype=object)
+    assert encoder.encode(new).unseen.tolist() == [False, True]
+    assert encoder.encode(pd.DataFrame({"d": [cell]})).unseen.tolist() == [True]
+    gaps = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10 + [cell]}))
+    assert gaps.columns[0].missing
+    unread = f"d: {str(cell)!r} cannot be read as dates and count as missing"
+    assert gaps.notes == ([] if cell is np.nan else [unread])
+
+
+@pytest.mark.parametrize("cell", ["20201225", 20201225, 20201225.0, "2020-12-25T00:00Z", "2020-12-25 02:00+02:00"])
+def test_a_date_alone_is_that_beside_others(cell):
+    """A file in which all days are eight digits holds numbers."""
+    encoder = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10}))
+    expected = encoder.encode(pd.DataFrame({"d": ["25/12/2020"]})).values
+    np.testing.assert_array_equal(encoder.encode(pd.DataFrame({"d": [cell]})).values, expected)
+
+
 def test_lists_of_arrow_are_left_out():
     pa = pytest.importorskip("pyarrow")
     table = pd.DataFrame({"size": np.arange(N) / 7})

@@ -67,6 +67,7 @@ def load(path: Path) -> Any:
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
     from vadam.estimators import cells
+    from vadam.estimators.encoding import numbers_of
 
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
@@ -83,6 +84,9 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             notes += dataframe.unread(column.name, values, numbers)
             values = numbers
             table = table.assign(**{column.name: numbers})
+        if column.kind == "date" and values.notna().any() and not np.isfinite(numbers_of(column, values)).any():
+            problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no dates.")
+            continue
         if (missing := int(values.isna().sum())) and not column.missing:
             notes.append(
                 f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."
