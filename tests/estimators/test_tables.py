@@ -6,6 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from scipy import integrate, stats
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from vadam import plot
@@ -196,6 +197,17 @@ def test_gaps_in_arrays():
     later = X.copy()
     later[0, 0] = np.nan  # where there never was a gap
     assert np.isfinite(model.predict_proba(later)).all()
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "timedelta64[s]"])
+def test_arrays_of_dates_and_durations_are_refused(kind):
+    """They were read in the unit in which numpy kept them, gaps as -9e18."""
+    X, model = np.arange(40).reshape(20, 2), VadamRegressor(epochs=1, **QUICK)
+    for table in (X.astype(kind), list(X.astype(kind))):
+        with pytest.raises(ValueError, match="array of dates or durations"):
+            model.fit(table, np.arange(20.0))
+        with pytest.raises(ValueError, match="array of dates or durations"):
+            clone(model).fit(X, np.arange(20.0)).predict(table)
 
 
 def test_progress_is_told():
