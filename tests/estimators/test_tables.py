@@ -210,6 +210,16 @@ def test_arrays_of_dates_and_durations_are_refused(kind):
             clone(model).fit(X, np.arange(20.0)).predict(table)
 
 
+@pytest.mark.parametrize("targets", [1, 2])
+def test_one_level_of_quantiles_is_a_column(targets):
+    """Its rows were the columns."""
+    X = np.arange(20.0)[:, None]
+    model = VadamRegressor(epochs=1, **QUICK).fit(X, np.repeat(X, targets, axis=1))
+    np.testing.assert_array_equal(model.predict_quantiles(X, 0.9), model.predict_quantiles(X, [0.9]))
+    with pytest.raises(ValueError, match="at least one probability"):
+        model.predict_quantiles(X, [])
+
+
 def test_progress_is_told():
     told = []
     X, y = houses(100)
