@@ -77,6 +77,13 @@ def test_whole_numbers_under_the_name_of_an_id_are_left_out(name: str, is_id: bo
     assert (name in TableEncoder().fit(table).left_out) == is_id
 
 
+def test_ids_of_digits_are_ids_also_as_texts():
+    """In a parquet file "0001" is a text, in a .csv a number."""
+    table = pd.DataFrame({"id": [f"{k:04d}" for k in range(N)], "x": np.random.default_rng(0).normal(size=N)})
+    for kind in ("object", "str", "string"):
+        assert list(TableEncoder().fit(table.astype({"id": kind})).left_out) == ["id"]
+
+
 def test_the_encoder_is_json():
     encoder = TableEncoder().fit(frame())
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))

@@ -240,12 +240,17 @@ class TableEncoder:
         elif isinstance(series.dtype, pd.CategoricalDtype):
             self._learn_categories(name, series)
         else:
-            self._learn_text(name, series)
+            self._learn_text(name, series, first)
 
-    def _learn_text(self, name: str, series: Any) -> None:
+    def _learn_text(self, name: str, series: Any, first: bool) -> None:
+        import pandas as pd
+
         texts = [text for text in cells.texts(series) if text is not None]
         numbers = cells.floats(series)
         if np.isfinite(numbers).sum() >= ENOUGH * len(texts):
+            if _is_id(name, pd.Series(numbers, index=series.index).dropna(), first):
+                self.left_out[name] = "it looks like an id: a different whole number in every row"
+                return
             if odd := _unread(series, numbers):
                 self.notes.append(
                     f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
