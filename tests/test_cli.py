@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import date
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -873,6 +874,57 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def written(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table in the format of the path's suffix."""
+    formats = {".csv": table.to_csv, ".xlsx": table.to_excel}
+    formats[path.suffix](path, index=False) if path.suffix in formats else table.to_parquet(path)
+    return path
+
+
+MIXED = {
+    "area": ["NA", "EU", "none"],
+    "size": ["?", "1", "2"],
+    "price": ["1.234,50 €", "999,00 €", "-"],
+    "code": ["1.0", "2.50", "x"],
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+def test_words_for_gaps_are_those_of_every_format(suffix: str, tmp_path: Path) -> None:
+    """A model of a sheet predicted other numbers for the same table as .csv."""
+    table = pd.DataFrame({name: cells * 10 for name, cells in MIXED.items()}, dtype=object)
+    table["y"] = ["+", "-", "+"] * 10
+    read = dataframe.read(written(table, tmp_path / f"t{suffix}"), target="y")
+    assert read["area"].dropna().unique().tolist() == ["EU"]
+    assert floats(read["size"])[1:3].tolist() == [1.0, 2.0]
+    assert np.isnan(floats(read["size"])[0])
+    assert floats(read["price"])[:2].tolist() == [1234.5, 999.0]
+    assert read["y"].unique().tolist() == ["+", "-"]
+    assert any("'-' is read as a class" in note for note in read.attrs["notes"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+@pytest.mark.parametrize("rows", [slice(None), slice(1), slice(2, 3)])
+def test_a_word_for_a_gap_is_a_category_of_a_model_that_knows_it(suffix: str, rows: slice, tmp_path: Path) -> None:
+    """A model of a DataFrame with the category "none" took the same word of a file for a gap."""
+    table = pd.DataFrame({"area": MIXED["area"], "code": MIXED["code"]}, dtype=object)
+    encoder = TableEncoder().fit(pd.concat([table, table]))
+    new = table.iloc[rows].assign(lists="a list", word="none")
+    read = dataframe.read(written(new, tmp_path / f"t{suffix}"), {column.name: column for column in encoder.columns})
+    encoded = encoder.encode(read)
+    assert not encoded.unseen.any()
+    np.testing.assert_array_equal(encoded.values, encoder.encode(table.iloc[rows]).values)
+    assert set(read["word"]) == {"none"}
+
+
+def test_a_parquet_file_may_hold_lists_beside_texts(tmp_path: Path) -> None:
+    table = pd.DataFrame({"tags": [["a", "b"], [], None, ["c"]] * 5, "word": ["NA", "x", "y", "x"] * 5, "y": range(20)})
+    table["day"] = [date(2020, 1, 1), None] * 10
+    read = dataframe.read(written(table, tmp_path / "t.parquet"), target="y")
+    assert read.isna().sum().tolist() == [5, 5, 0, 10]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
 @pytest.mark.parametrize(
     ("cells", "labels"),
     [
@@ -885,8 +937,7 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
 def test_classes_keep_their_leading_zeros(cells: Sequence[str], labels: list, suffix: str, tmp_path: Path) -> None:
     """The model predicted 7 where the table says 007."""
     table = pd.DataFrame({"x": range(60), "y": [cells[k % len(cells)] or None for k in range(60)]})
-    path = tmp_path / f"t{suffix}"
-    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    path = written(table, tmp_path / f"t{suffix}")
     prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
     assert sorted(prepared.y.unique().tolist()) == labels
     assert prepared.task == ("regression" if len(labels) > 10 else "classification")

@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from numbers import Real
 from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -57,7 +58,7 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
     written, unless they are plain numbers. In the column ``target`` the word "none" is a class beside other words, and "-" beside "+".
     """
     try:
-        import pandas as pd
+        import pandas  # noqa: F401
     except ImportError as error:
         raise ImportError('Reading tables needs pandas: pip install "vadam[sklearn]".') from error
     if not path.exists():
@@ -71,14 +72,9 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
         if suffix in TEXT_SUFFIXES:
             table = _read_text(path, used, target)
         elif suffix in (".xlsx", ".xls"):
-            table = _read_sheet(path, used)
+            table = _read_sheet(path, used, target)
         else:
-            table = _with_named_index(pd.read_parquet(path))
-            floats = [] if used is None else table.select_dtypes("float64").columns
-            if kept := [name for name in floats if str(name).strip() not in (used or {})]:
-                exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable"))
-                for name in kept:  # whole numbers beside gaps, such as 2⁵³ + 1
-                    table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
+            table = _read_parquet(path, used, target)
     except ImportError as error:
         if suffix == ".xls":
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
@@ -165,20 +161,12 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
                 numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
-            elif table[name].dtype.kind in "biuf":
-                cells = texts[name].str.strip().astype(object)
-                known = cells.isin(known_column.categories)
-                table[name] = cells.where(known, table[name].astype(object)) if known.any() else table[name]
+            else:
+                table[name] = _with_categories(table[name], texts[name], known_column)
     for name in [name for name in table if str(name).strip() == target]:
-        labels = _labels_like_gaps(table[name])
-        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
-        gaps = texts.isin(MISSING)
-        if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
-            table[name] = texts.where(~gaps)
-        if (found := texts.isin(labels)).any():
-            table[name] = table[name].astype(object).where(~found, texts.astype(object))
-            shown = first_three(sorted(set(texts[found])))
-            notes.append(f"{name}: {shown} is read as a class; leave these cells empty if they are gaps.")
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index)
+        table[name], note = _with_classes(table[name], texts)
+        notes += note
     table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
@@ -202,6 +190,27 @@ def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
                 "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
                 "decimal commas in quotes"
             ) from error
+
+
+def _with_categories(column: "pd.Series", texts: "pd.Series", known: "Column") -> "pd.Series":
+    """Return a column with the texts that are categories of a model, where they were read as gaps, numbers or truth values."""
+    cells = texts.str.strip().astype(object)
+    found = cells.isin(known.categories)
+    return cells.where(found, column.astype(object)) if found.any() else column
+
+
+def _with_classes(column: "pd.Series", texts: "pd.Series") -> tuple["pd.Series", list[str]]:
+    """Return a target with the texts that are classes, where they were read as gaps or numbers, and a note on these."""
+    labels, texts = _labels_like_gaps(column), texts.str.strip()
+    gaps = texts.isin(MISSING)
+    if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
+        column = texts.where(~gaps)
+    found = texts.isin(labels)
+    if not found.any():
+        return column, []
+    shown = first_three(sorted(set(texts[found])))
+    note = f"{column.name}: {shown} is read as a class; leave these cells empty if they are gaps."
+    return column.astype(object).where(~found, texts.astype(object)), [note]
 
 
 def _labels_like_gaps(column: "pd.Series") -> list[str]:
@@ -392,31 +401,74 @@ def _bare(column: "pd.Series") -> "pd.Series":
     return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
 
 
-def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFrame":
-    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the columns in use."""
+def _read_sheet(path: Path, used: "Mapping[str, Column] | None", target: str | None) -> "pd.DataFrame":
+    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the other arguments."""
     import pandas as pd
 
     with pd.ExcelFile(path) as book:
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
-        table = pd.read_excel(book, sheet_name=first, header=title_lines)
+        options: dict[str, Any] = {"sheet_name": first, "header": title_lines, "keep_default_na": False}
+        table = pd.read_excel(book, na_values=MISSING, **options)
+        cells = pd.read_excel(book, na_values=[""], dtype=object, **options)
         notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
         notes += [_title_note(title_lines)] if title_lines else []
-        if used is None:
-            notes += _read_european_texts(table)
-        else:
-            options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
-            cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
-            for name in table:
-                known = used.get(str(name).strip())
-                if known is None:
-                    table[name] = _as_in_cells(table[name], cells[name])
-                elif known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
-                    numbers = _of_known_size(cells[name], known.quantiles, ",.")
-                    table[name] = table[name] if numbers is None else numbers
+    for name in table:
+        if used is not None and str(name).strip() not in used:
+            table[name] = _as_in_cells(table[name], cells[name])
+    notes += _read_cells(table, cells, used, target)
     table.index += title_lines  # a row is two lines below its index
     table.attrs["notes"] = notes
     return table
+
+
+def _read_parquet(path: Path, used: "Mapping[str, Column] | None", target: str | None) -> "pd.DataFrame":
+    """Read a parquet file; see ``read`` for the other arguments."""
+    import pandas as pd
+
+    table = _with_named_index(pd.read_parquet(path))
+    kept = [name for name in table if used is not None and str(name).strip() not in used]
+    floats = [name for name in kept if table[name].dtype == "float64"]
+    exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable")) if floats else table
+    for name in floats:  # whole numbers beside gaps, such as 2⁵³ + 1
+        table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
+    cells = table.copy()
+    for name in table.select_dtypes(include=["object", "string", "category"]).columns.difference(kept):
+        table[name] = table[name].mask([isinstance(cell, str) and cell.strip() in MISSING for cell in table[name]])
+    table.attrs["notes"] = _read_cells(table, cells, used, target)
+    return table
+
+
+def _read_cells(
+    table: "pd.DataFrame", cells: "pd.DataFrame", used: "Mapping[str, Column] | None", target: str | None
+) -> list[str]:
+    """Read the texts of a sheet or a parquet file as those of a .csv file; return notes.
+
+    The words for gaps are missing in ``table`` and stand in ``cells``.
+    """
+    notes = _read_european_texts(table) if used is None else []
+    for name in table:
+        known = (used or {}).get(str(name).strip())
+        if known is not None and known.kind == "category":
+            table[name] = _with_categories(table[name], _texts(cells[name]), known)
+        elif known is not None and known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
+            numbers = _of_known_size(cells[name], known.quantiles, ",.")
+            table[name] = table[name] if numbers is None else numbers
+        elif str(name).strip() == target:
+            table[name], note = _with_classes(table[name], _texts(cells[name]))
+            notes += note
+    return notes
+
+
+def _texts(column: "pd.Series") -> "pd.Series":
+    """Return the texts of a column's cells, empty where one is missing or no text, number or truth value."""
+    import pandas as pd
+
+    from vadam.estimators import cells
+
+    known = [isinstance(cell, str | Real) and not pd.isna(cell) for cell in column]
+    texts = [cells.shown(cell) if is_known else "" for cell, is_known in zip(column, known, strict=True)]
+    return pd.Series(texts, index=column.index, dtype=object)
 
 
 def _read_european_texts(table: "pd.DataFrame") -> list[str]:
