@@ -763,6 +763,7 @@ def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_
         "phone": [f"+49{k}" for k in range(60)],
         "code": [f"{k}E{k % 9}" for k in range(60)],
         "version": [f"1.{k}" for k in range(60)],
+        "paid": [f"1.{k:03d},50 €" for k in range(60)],
         "long": ["" if k == 7 else str(2**60 + k) for k in range(60)],
         "word": ["NA" if k == 7 else "none" for k in range(60)],
         "gaps": ["" if k == 7 else str(k) for k in range(60)],

@@ -144,7 +144,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
         if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
             table = _parsed(content, {**options, "decimal": ","})
     table.index = index
-    for name in table:
+    for name in [name for name in table if used is None or str(name).strip() in used]:
         if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=may_be_european):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
