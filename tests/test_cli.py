@@ -42,6 +42,13 @@ def answer(*arguments: object) -> dict:
     return json.loads(result.stdout)
 
 
+def written(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table in the format of the path's suffix."""
+    formats = {".csv": table.to_csv, ".xlsx": table.to_excel}
+    formats[path.suffix](path, index=False) if path.suffix in formats else table.to_parquet(path)
+    return path
+
+
 def test_help_names_every_command() -> None:
     text = call("--help").output
     for command in ("demo", "doctor", "fit", "predict", *plugins.PAPER_COMMANDS):
@@ -106,6 +113,7 @@ def test_a_broken_plugin_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch
     [
         (("predict", "none.safetensors", "none.csv"), "There is no model none.safetensors: check the path."),
         (("fit", "none.csv", "--target", "y"), "There is no file none.csv: check the path."),
+        (("fit", "none.csv", "--target", "y", "--decimal", ";"), "--decimal must be . or , and not ;."),
     ],
 )
 def test_user_errors_are_explained(arguments: tuple[str, ...], says: str) -> None:
@@ -441,6 +449,47 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
     column = TableEncoder().fit(X).columns[0]
     path.write_text(f"v{separator}z\n{then}{separator}1\n950{separator}2\n")
     assert floats(dataframe.read(path, {"v": column})["v"]).tolist() == [number, 950]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "guess", "meant"),
+    [
+        ('a,y\n1,"35,963"\n2,"41,250"\n', ",", 35963.0, 35.963),
+        ("a;y\n1;9.532\n2;8.002\n", ",", 9.532, 9532.0),
+        ("a;y\n1;9,532\n2;8,002\n", ".", 9.532, 9532.0),
+        ("a,y\n1,1.532\n2,225\n", ",", 1.532, 1532.0),
+    ],
+)
+def test_a_number_of_two_meanings_is_named_with_the_option_that_settles_it(
+    text: str, decimal: str, guess: float, meant: float, tmp_path: Path
+) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    read = dataframe.read(path)
+    assert floats(read["y"])[0] == guess
+    (note,) = read.attrs["notes"]
+    assert note.endswith(f"is read as {guess:g}; give --decimal {decimal} if that is wrong.")
+    settled = dataframe.read(path, decimal=decimal)
+    assert floats(settled["y"])[0] == meant
+    assert settled.attrs["notes"] == []
+    column = Column("y", "number", quantiles=(guess, guess + 1))
+    assert floats(dataframe.read(path, {"y": column}, decimal=decimal)["y"])[0] == meant
+    of_texts = written(pd.read_csv(path, sep=text[1], dtype=str), tmp_path / "t.parquet")
+    assert floats(dataframe.read(of_texts, decimal=decimal)["y"])[0] == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a,y\n1.5,"35,963"\n2.25,"41,250"\n',
+        "a;y\n1,5;9.532\n2,25;8.002\n",
+        "a,y\n1,9.532\n2,8.002\n",
+        'a,y\n1,"35,963"\n2,"1,241,250"\n',
+        "a;y\n1;9.532\n2;8.0021\n",
+    ],
+)
+def test_a_number_that_another_one_explains_is_not_named(text: str, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    assert dataframe.read(path).attrs["notes"] == []
 
 
 @pytest.mark.parametrize(
@@ -872,14 +921,6 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
     table = dataframe.read(path, target="y")
     assert set(table["y"].dropna()) == labels
     assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
-def written(table: pd.DataFrame, path: Path) -> Path:
-    """Write a table in the format of the path's suffix."""
-    formats = {".csv": table.to_csv, ".xlsx": table.to_excel}
-    formats[path.suffix](path, index=False) if path.suffix in formats else table.to_parquet(path)
-    return path
 
 
 MIXED = {

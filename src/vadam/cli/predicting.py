@@ -24,7 +24,7 @@ class Predictions:
     notes: list[str]
 
 
-def predict(model_path: Path, path: Path, level: float) -> Predictions:
+def predict(model_path: Path, path: Path, level: float, decimal: str | None = None) -> Predictions:
     """Return the predictions for a table, one row for each of its rows, beside the columns that the model does not use."""
     if not 0 < level < 1:
         raise CommandError(f"--level must be between 0 and 1, not {level}.")
@@ -34,7 +34,7 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
     used = {column.name: column for column in model.encoder_.columns}
-    table = dataframe.read(path, used)
+    table = dataframe.read(path, used, decimal=decimal)
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
