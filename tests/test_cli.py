@@ -527,6 +527,23 @@ def test_rows_with_more_cells_than_the_header_are_refused(rows: str, tmp_path: P
         dataframe.read(path)
 
 
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a,b,y\n1,2,3\n4,5\n# end\n7,8,9\n", "2 rows with fewer cells than there are columns, in line 3, 4"),
+        ('a,b,y\n1,"2\n3",4\n\n5, "6,7"\n', "1 row with fewer cells than there are columns, in line 5"),
+        ("A title\na,b,y\n1,2,3\n4,5\n", "1 row with fewer cells than there are columns, in line 4"),
+        ("a,b,y\n1,2,3\n \n\n4,,\n", None),
+        ("a,b,y,\n1,2,3,\n4,5,6,\n", None),
+        ("y\n1\n2\n", None),
+    ],
+)
+def test_rows_with_fewer_cells_than_the_header_are_named(text: str, lines: str | None, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    found = [note for note in dataframe.read(path).attrs["notes"] if "title" not in note]
+    assert found == ([] if lines is None else [f"{lines}: the last ones are gaps."])
+
+
 @pytest.mark.parametrize("codes", [("007", "A12", "B3"), ("TRUE", "FALSE", "n.v."), ("1.0", "2.0", "x")])
 def test_a_category_is_known_whatever_other_rows_hold(codes: tuple[str, str, str], tmp_path: Path) -> None:
     """A file with the first code alone reads as numbers or truth values."""

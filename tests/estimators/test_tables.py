@@ -201,7 +201,7 @@ def test_gaps_in_arrays():
 
 @pytest.mark.parametrize("kind", ["datetime64[D]", "timedelta64[s]"])
 def test_arrays_of_dates_and_durations_are_refused(kind):
-    """They were read in the unit in which numpy kept them, gaps as -9e18."""
+    """The model read them in the unit in which numpy kept them, and gaps as -9e18."""
     X, model = np.arange(40).reshape(20, 2), VadamRegressor(epochs=1, **QUICK)
     for table in (X.astype(kind), list(X.astype(kind))):
         with pytest.raises(ValueError, match="array of dates or durations"):
@@ -212,7 +212,7 @@ def test_arrays_of_dates_and_durations_are_refused(kind):
 
 @pytest.mark.parametrize("targets", [1, 2])
 def test_one_level_of_quantiles_is_a_column(targets):
-    """Its rows were the columns."""
+    """A level alone gave rows in the place of columns."""
     X = np.arange(20.0)[:, None]
     model = VadamRegressor(epochs=1, **QUICK).fit(X, np.repeat(X, targets, axis=1))
     np.testing.assert_array_equal(model.predict_quantiles(X, 0.9), model.predict_quantiles(X, [0.9]))

@@ -135,6 +135,7 @@ def _read_text(
     }
     table = _parsed(content, options)
     notes = [_title_note(title_lines)] if title_lines else []
+    notes += _notes_on_short_rows(content.decode(encoding, errors="replace"), options, len(table.columns))
     index = table.index
     if len(repeated := _repeated_headers(table, names)):
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
@@ -261,6 +262,22 @@ def _with_classes(column: "pd.Series", texts: "pd.Series") -> tuple["pd.Series",
     shown = first_three(sorted(set(texts[found])))
     note = f"{column.name}: {shown} is read as a class; leave these cells empty if they are gaps."
     return column.astype(object).where(~found, texts.astype(object)), [note]
+
+
+def _notes_on_short_rows(text: str, options: dict[str, Any], columns: int) -> list[str]:
+    """Return a note on rows with fewer cells than columns: a comment, or a line that is cut, becomes a row with gaps."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=options["sep"], skipinitialspace=True)
+    try:
+        lengths = [(rows.line_num, len(row)) for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error:  # a cell that is longer than the limit of the module
+        return []
+    short = [line for line, cells in lengths if cells < columns and line > options["skiprows"] + 1]
+    if not short:
+        return []
+    lines = ", ".join(map(str, short[:3])) + (", …" if len(short) > 3 else "")
+    return [
+        f"{counted(len(short), 'row')} with fewer cells than there are columns, in line {lines}: the last ones are gaps."
+    ]
 
 
 def _labels_like_gaps(column: "pd.Series") -> list[str]:
