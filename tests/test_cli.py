@@ -780,6 +780,13 @@ def test_a_file_without_names_says_so(tmp_path: Path) -> None:
     assert "write the names of the columns above it" in " ".join(call("fit", path, "--target", "y").output.split())
 
 
+def test_units_that_differ_among_the_targets_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"{k * k},{k}.5%\n{k * k + 1},{k / 100 + 0.5}\n" for k in range(20))
+    (path := tmp_path / "t.csv").write_text("x,y\n" + rows)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert prepared.notes == ["y: '0.5%' and '0.5' are read as numbers of one unit"]
+
+
 def test_targets_far_from_all_others_are_named(tmp_path: Path) -> None:
     y = np.append(np.arange(200.0), [1e6])
     table, path = pd.DataFrame({"x": y % 7, "y": y}), tmp_path / "t.csv"

@@ -274,6 +274,21 @@ def test_signs_beside_numbers_stand_on_both_sides():
     assert cells.floats(pd.Series(texts)).tolist() == [5.0, 722.99, 1200.5, 12.0, 7.0]
 
 
+@pytest.mark.parametrize(
+    ("texts", "pair"),
+    [
+        (["5 %", "0.07", "8%"], "'5 %' and '0.07'"),
+        (["7", "$5", "€ 7"], "'$5' and '€ 7'"),
+        (["5", "$7", None], None),
+        (["5%", "7 %", None], None),
+    ],
+)
+def test_units_that_differ_in_a_column_are_named(texts: list[str | None], pair: str | None):
+    encoder = TableEncoder().fit(pd.DataFrame({"x": texts}))
+    assert encoder.columns[0].kind == "number"
+    assert encoder.notes == ([] if pair is None else [f"x: {pair} are read as numbers of one unit"])
+
+
 def test_truth_values_are_known_beside_other_words():
     encoder = TableEncoder().fit(pd.DataFrame({"flag": [True, False] * 30}))
     written = encoder.encode(pd.DataFrame({"flag": ["True", "FALSE", "maybe", None]}))

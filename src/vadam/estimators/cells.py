@@ -75,6 +75,16 @@ def _readable(value: Any) -> Any:
     return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
 
 
+def two_units(texts: list[str]) -> list[str]:
+    """Return two texts of numbers with different units, as "$5" and "€5", or "5%" and "5"; none if all have one unit."""
+    first: dict[str, str] = {}
+    for text in texts:
+        first.setdefault("".join(sign for sign in "$€£%" if sign in text), text)
+    if "%" not in first:
+        first.pop("", None)  # "$5" beside "5" is one unit
+    return list(first.values())[:2] if len(first) > 1 else []
+
+
 def truth_values(values: Any) -> Any:
     """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
     import pandas as pd

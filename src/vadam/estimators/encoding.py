@@ -255,6 +255,7 @@ class TableEncoder:
                 self.notes.append(
                     f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
                 )
+            self.notes += note_on_units(name, [text for text in texts if text not in odd])
             self.columns.append(_number(name, numbers))
         elif sum(bool(cells.DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
             self._learn_date(name, series)
@@ -306,6 +307,12 @@ class TableEncoder:
                 has_time=len(np.unique(time)) > 1,
             )
         )
+
+
+def note_on_units(name: str, texts: list[str]) -> list[str]:
+    """Return a note on a column in which some numbers have another unit than others: no unit changes a number."""
+    units = cells.two_units(texts)
+    return [f"{name}: {' and '.join(map(repr, units))} are read as numbers of one unit"] if units else []
 
 
 def _unread(series: Any, numbers: np.ndarray) -> list[str]:
