@@ -1038,6 +1038,14 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
     assert "no column 'Y'. Did you mean 'y'?" in " ".join(wrong.output.split())
 
 
+def test_a_model_of_several_targets_is_refused(tmp_path: Path) -> None:
+    X = pd.DataFrame({"x": np.arange(20.0)})
+    VadamRegressor(tune=False, epochs=1, members=1).fit(X, np.c_[X, X]).save(saved := tmp_path / "m.safetensors")
+    X.to_csv(new := tmp_path / "new.csv", index=False)
+    with pytest.raises(CommandError, match="predicts 2 targets, but vadam predict writes one"):
+        predicting.predict(saved, new, 0.9)
+
+
 def test_a_column_of_dates_that_holds_none_is_refused(tmp_path: Path) -> None:
     table = pd.DataFrame({"day": [f"2020-01-{k % 28 + 1:02d}" for k in range(40)], "x": np.arange(40.0) ** 2})
     model = VadamRegressor(tune=False, epochs=1, members=1).fit(table, np.arange(40.0))

@@ -33,6 +33,10 @@ def predict(model_path: Path, path: Path, level: float, decimal: str | None = No
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
+    if (targets := model.held_out_pits_.shape[1] if hasattr(model, "held_out_pits_") else 1) > 1:
+        raise CommandError(
+            f"{model_path} predicts {targets} targets, but vadam predict writes one: use it from Python."
+        )
     used = {column.name: column for column in model.encoder_.columns}
     table = dataframe.read(path, used, decimal=decimal)
     if not len(table):
