@@ -1038,6 +1038,19 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
     assert "no column 'Y'. Did you mean 'y'?" in " ".join(wrong.output.split())
 
 
+def test_white_space_in_the_names_of_a_model_is_that_of_the_table(tmp_path: Path) -> None:
+    """A model of pd.read_csv of "a, b" knows the column " b", which no table has once its names are read."""
+    X = pd.DataFrame({"a": np.arange(20) / 7, " b": [1, 2] * 10})
+    model = VadamRegressor(tune=False, epochs=1, members=1).fit(X, X["a"])
+    model.save(saved := tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("a, b, c\n0.5, 1, x\n1.5, 2, y\n")
+    found = predicting.predict(saved, new, 0.9)
+    assert found.table.columns.tolist()[:2] == ["c", "mean"]
+    assert found.notes == []
+    expected = model.predict(pd.DataFrame({"a": [0.5, 1.5], " b": [1, 2]}))
+    assert found.table["mean"].to_numpy() == pytest.approx(expected, abs=0.01)
+
+
 def test_a_model_of_several_targets_is_refused(tmp_path: Path) -> None:
     X = pd.DataFrame({"x": np.arange(20.0)})
     VadamRegressor(tune=False, epochs=1, members=1).fit(X, np.c_[X, X]).save(saved := tmp_path / "m.safetensors")

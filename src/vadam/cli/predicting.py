@@ -38,7 +38,8 @@ def predict(model_path: Path, path: Path, level: float, decimal: str | None = No
             f"{model_path} predicts {targets} targets, but vadam predict writes one: use it from Python."
         )
     used = {column.name: column for column in model.encoder_.columns}
-    table = dataframe.read(path, used, decimal=decimal)
+    table = dataframe.read(path, {name.strip(): column for name, column in used.items()}, decimal=decimal)
+    table = table.rename(columns={name.strip(): name for name in model.feature_names_in_})
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
