@@ -5,6 +5,7 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from datetime import date
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
+from vadam.estimators import VadamRegressor
 from vadam.estimators.cells import floats
 from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
@@ -38,6 +40,13 @@ def answer(*arguments: object) -> dict:
     result = call(*arguments, "--json")
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def written(table: pd.DataFrame, path: Path) -> Path:
+    """Write a table in the format of the path's suffix."""
+    formats = {".csv": table.to_csv, ".xlsx": table.to_excel}
+    formats[path.suffix](path, index=False) if path.suffix in formats else table.to_parquet(path)
+    return path
 
 
 def test_help_names_every_command() -> None:
@@ -104,6 +113,7 @@ def test_a_broken_plugin_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch
     [
         (("predict", "none.safetensors", "none.csv"), "There is no model none.safetensors: check the path."),
         (("fit", "none.csv", "--target", "y"), "There is no file none.csv: check the path."),
+        (("fit", "none.csv", "--target", "y", "--decimal", ";"), "--decimal must be . or , and not ;."),
     ],
 )
 def test_user_errors_are_explained(arguments: tuple[str, ...], says: str) -> None:
@@ -442,6 +452,47 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
 
 
 @pytest.mark.parametrize(
+    ("text", "decimal", "guess", "meant"),
+    [
+        ('a,y\n1,"35,963"\n2,"41,250"\n', ",", 35963.0, 35.963),
+        ("a;y\n1;9.532\n2;8.002\n", ",", 9.532, 9532.0),
+        ("a;y\n1;9,532\n2;8,002\n", ".", 9.532, 9532.0),
+        ("a,y\n1,1.532\n2,225\n", ",", 1.532, 1532.0),
+    ],
+)
+def test_a_number_of_two_meanings_is_named_with_the_option_that_settles_it(
+    text: str, decimal: str, guess: float, meant: float, tmp_path: Path
+) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    read = dataframe.read(path)
+    assert floats(read["y"])[0] == guess
+    (note,) = read.attrs["notes"]
+    assert note.endswith(f"is read as {guess:g}; give --decimal {decimal} if that is wrong.")
+    settled = dataframe.read(path, decimal=decimal)
+    assert floats(settled["y"])[0] == meant
+    assert settled.attrs["notes"] == []
+    column = Column("y", "number", quantiles=(guess, guess + 1))
+    assert floats(dataframe.read(path, {"y": column}, decimal=decimal)["y"])[0] == meant
+    of_texts = written(pd.read_csv(path, sep=text[1], dtype=str), tmp_path / "t.parquet")
+    assert floats(dataframe.read(of_texts, decimal=decimal)["y"])[0] == meant
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'a,y\n1.5,"35,963"\n2.25,"41,250"\n',
+        "a;y\n1,5;9.532\n2,25;8.002\n",
+        "a,y\n1,9.532\n2,8.002\n",
+        'a,y\n1,"35,963"\n2,"1,241,250"\n',
+        "a;y\n1;9.532\n2;8.0021\n",
+    ],
+)
+def test_a_number_that_another_one_explains_is_not_named(text: str, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    assert dataframe.read(path).attrs["notes"] == []
+
+
+@pytest.mark.parametrize(
     ("separator", "beside", "then"), [(",", '"1.635,31 €"', "-1.576"), (";", "2,5", "0.680"), ("\t", "598,5", "-0.546")]
 )
 def test_a_number_beside_europeans_numbers_has_the_size_of_the_training(
@@ -474,6 +525,23 @@ def test_rows_with_more_cells_than_the_header_are_refused(rows: str, tmp_path: P
     (path := tmp_path / "t.csv").write_text("x,y\n" + rows)
     with pytest.raises(CommandError, match="more cells than the line with the names"):
         dataframe.read(path)
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        ("a,b,y\n1,2,3\n4,5\n# end\n7,8,9\n", "2 rows with fewer cells than there are columns, in line 3, 4"),
+        ('a,b,y\n1,"2\n3",4\n\n5, "6,7"\n', "1 row with fewer cells than there are columns, in line 5"),
+        ("A title\na,b,y\n1,2,3\n4,5\n", "1 row with fewer cells than there are columns, in line 4"),
+        ("a,b,y\n1,2,3\n \n\n4,,\n", None),
+        ("a,b,y,\n1,2,3,\n4,5,6,\n", None),
+        ("y\n1\n2\n", None),
+    ],
+)
+def test_rows_with_fewer_cells_than_the_header_are_named(text: str, lines: str | None, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    found = [note for note in dataframe.read(path).attrs["notes"] if "title" not in note]
+    assert found == ([] if lines is None else [f"{lines}: the last ones are gaps."])
 
 
 @pytest.mark.parametrize("codes", [("007", "A12", "B3"), ("TRUE", "FALSE", "n.v."), ("1.0", "2.0", "x")])
@@ -712,6 +780,13 @@ def test_a_file_without_names_says_so(tmp_path: Path) -> None:
     assert "write the names of the columns above it" in " ".join(call("fit", path, "--target", "y").output.split())
 
 
+def test_units_that_differ_among_the_targets_are_named(tmp_path: Path) -> None:
+    rows = "".join(f"{k * k},{k}.5%\n{k * k + 1},{k / 100 + 0.5}\n" for k in range(20))
+    (path := tmp_path / "t.csv").write_text("x,y\n" + rows)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert prepared.notes == ["y: '0.5%' and '0.5' are read as numbers of one unit"]
+
+
 def test_targets_far_from_all_others_are_named(tmp_path: Path) -> None:
     y = np.append(np.arange(200.0), [1e6])
     table, path = pd.DataFrame({"x": y % 7, "y": y}), tmp_path / "t.csv"
@@ -761,6 +836,7 @@ def test_ids_stand_beside_the_predictions_as_they_were_written(suffix: str, tmp_
         "phone": [f"+49{k}" for k in range(60)],
         "code": [f"{k}E{k % 9}" for k in range(60)],
         "version": [f"1.{k}" for k in range(60)],
+        "paid": [f"1.{k:03d},50 €" for k in range(60)],
         "long": ["" if k == 7 else str(2**60 + k) for k in range(60)],
         "word": ["NA" if k == 7 else "none" for k in range(60)],
         "gaps": ["" if k == 7 else str(k) for k in range(60)],
@@ -871,7 +947,50 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
     assert any("is read as a class" in note for note in table.attrs["notes"]) == (len(labels) == 2)
 
 
-@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+MIXED = {
+    "area": ["NA", "EU", "none"],
+    "size": ["?", "1", "2"],
+    "price": ["1.234,50 €", "999,00 €", "-"],
+    "code": ["1.0", "2.50", "x"],
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+def test_words_for_gaps_are_those_of_every_format(suffix: str, tmp_path: Path) -> None:
+    """A model of a sheet predicted other numbers for the same table as .csv."""
+    table = pd.DataFrame({name: cells * 10 for name, cells in MIXED.items()}, dtype=object)
+    table["y"] = ["+", "-", "+"] * 10
+    read = dataframe.read(written(table, tmp_path / f"t{suffix}"), target="y")
+    assert read["area"].dropna().unique().tolist() == ["EU"]
+    assert floats(read["size"])[1:3].tolist() == [1.0, 2.0]
+    assert np.isnan(floats(read["size"])[0])
+    assert floats(read["price"])[:2].tolist() == [1234.5, 999.0]
+    assert read["y"].unique().tolist() == ["+", "-"]
+    assert any("'-' is read as a class" in note for note in read.attrs["notes"])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+@pytest.mark.parametrize("rows", [slice(None), slice(1), slice(2, 3)])
+def test_a_word_for_a_gap_is_a_category_of_a_model_that_knows_it(suffix: str, rows: slice, tmp_path: Path) -> None:
+    """A model of a DataFrame with the category "none" took the same word of a file for a gap."""
+    table = pd.DataFrame({"area": MIXED["area"], "code": MIXED["code"]}, dtype=object)
+    encoder = TableEncoder().fit(pd.concat([table, table]))
+    new = table.iloc[rows].assign(lists="a list", word="none")
+    read = dataframe.read(written(new, tmp_path / f"t{suffix}"), {column.name: column for column in encoder.columns})
+    encoded = encoder.encode(read)
+    assert not encoded.unseen.any()
+    np.testing.assert_array_equal(encoded.values, encoder.encode(table.iloc[rows]).values)
+    assert set(read["word"]) == {"none"}
+
+
+def test_a_parquet_file_may_hold_lists_beside_texts(tmp_path: Path) -> None:
+    table = pd.DataFrame({"tags": [["a", "b"], [], None, ["c"]] * 5, "word": ["NA", "x", "y", "x"] * 5, "y": range(20)})
+    table["day"] = [date(2020, 1, 1), None] * 10
+    read = dataframe.read(written(table, tmp_path / "t.parquet"), target="y")
+    assert read.isna().sum().tolist() == [5, 5, 0, 10]
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
 @pytest.mark.parametrize(
     ("cells", "labels"),
     [
@@ -884,8 +1003,7 @@ def test_words_for_gaps_that_are_classes(cells: tuple[str, str], labels: set, tm
 def test_classes_keep_their_leading_zeros(cells: Sequence[str], labels: list, suffix: str, tmp_path: Path) -> None:
     """The model predicted 7 where the table says 007."""
     table = pd.DataFrame({"x": range(60), "y": [cells[k % len(cells)] or None for k in range(60)]})
-    path = tmp_path / f"t{suffix}"
-    table.to_csv(path, index=False) if suffix == ".csv" else table.to_parquet(path)
+    path = written(table, tmp_path / f"t{suffix}")
     prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
     assert sorted(prepared.y.unique().tolist()) == labels
     assert prepared.task == ("regression" if len(labels) > 10 else "classification")
@@ -918,6 +1036,36 @@ def test_all_problems_are_named_at_once(tmp_path: Path) -> None:
         assert part in " ".join(result.output.split())
     wrong = call("fit", path, "--target", "Y")
     assert "no column 'Y'. Did you mean 'y'?" in " ".join(wrong.output.split())
+
+
+def test_white_space_in_the_names_of_a_model_is_that_of_the_table(tmp_path: Path) -> None:
+    """A model of pd.read_csv of "a, b" knows the column " b", which no table has once its names are read."""
+    X = pd.DataFrame({"a": np.arange(20) / 7, " b": [1, 2] * 10})
+    model = VadamRegressor(tune=False, epochs=1, members=1).fit(X, X["a"])
+    model.save(saved := tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("a, b, c\n0.5, 1, x\n1.5, 2, y\n")
+    found = predicting.predict(saved, new, 0.9)
+    assert found.table.columns.tolist()[:2] == ["c", "mean"]
+    assert found.notes == []
+    expected = model.predict(pd.DataFrame({"a": [0.5, 1.5], " b": [1, 2]}))
+    assert found.table["mean"].to_numpy() == pytest.approx(expected, abs=0.01)
+
+
+def test_a_model_of_several_targets_is_refused(tmp_path: Path) -> None:
+    X = pd.DataFrame({"x": np.arange(20.0)})
+    VadamRegressor(tune=False, epochs=1, members=1).fit(X, np.c_[X, X]).save(saved := tmp_path / "m.safetensors")
+    X.to_csv(new := tmp_path / "new.csv", index=False)
+    with pytest.raises(CommandError, match="predicts 2 targets, but vadam predict writes one"):
+        predicting.predict(saved, new, 0.9)
+
+
+def test_a_column_of_dates_that_holds_none_is_refused(tmp_path: Path) -> None:
+    table = pd.DataFrame({"day": [f"2020-01-{k % 28 + 1:02d}" for k in range(40)], "x": np.arange(40.0) ** 2})
+    model = VadamRegressor(tune=False, epochs=1, members=1).fit(table, np.arange(40.0))
+    model.save(saved := tmp_path / "m.safetensors")
+    (new := tmp_path / "new.csv").write_text("day,x\n43831,1\n43832,4\n")  # as Excel counts days
+    with pytest.raises(CommandError, match="the column 'day' holds no dates"):
+        predicting.predict(saved, new, 0.9)
 
 
 def test_a_missing_column_is_named(houses: Path, tmp_path: Path) -> None:

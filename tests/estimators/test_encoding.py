@@ -77,6 +77,13 @@ def test_whole_numbers_under_the_name_of_an_id_are_left_out(name: str, is_id: bo
     assert (name in TableEncoder().fit(table).left_out) == is_id
 
 
+def test_ids_of_digits_are_ids_also_as_texts():
+    """In a parquet file "0001" is a text, in a .csv a number."""
+    table = pd.DataFrame({"id": [f"{k:04d}" for k in range(N)], "x": np.random.default_rng(0).normal(size=N)})
+    for kind in ("object", "str", "string"):
+        assert list(TableEncoder().fit(table.astype({"id": kind})).left_out) == ["id"]
+
+
 def test_the_encoder_is_json():
     encoder = TableEncoder().fit(frame())
     again = TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict())))
@@ -231,6 +238,29 @@ def test_dates_in_a_column_of_numbers_are_no_numbers():
     assert encoded.values.max() <= N / 7
 
 
+@pytest.mark.parametrize(
+    "cell", ["10:30", "now", "today", "May", "2020Q1", "31/12/20", "12/25/2020", 44197, 2020, 20200199, np.nan, True]
+)
+def test_what_is_no_date_is_missing_among_dates(cell):
+    """pandas reads "10:30" and "now" as today, 44197 as microseconds after 1970, and exchanges day and month in 12/25."""
+    encoder = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10}))
+    new = pd.DataFrame({"d": ["25/12/2020", cell]}, dtype=object)
+    assert encoder.encode(new).unseen.tolist() == [False, True]
+    assert encoder.encode(pd.DataFrame({"d": [cell]})).unseen.tolist() == [True]
+    gaps = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10 + [cell]}))
+    assert gaps.columns[0].missing
+    unread = f"d: {str(cell)!r} cannot be read as dates and count as missing"
+    assert gaps.notes == ([] if cell is np.nan else [unread])
+
+
+@pytest.mark.parametrize("cell", ["20201225", 20201225, 20201225.0, "2020-12-25T00:00Z", "2020-12-25 02:00+02:00"])
+def test_a_date_alone_is_that_beside_others(cell):
+    """A file in which all days are eight digits holds numbers."""
+    encoder = TableEncoder().fit(pd.DataFrame({"d": ["25/12/2020", "26/12/2020"] * 10}))
+    expected = encoder.encode(pd.DataFrame({"d": ["25/12/2020"]})).values
+    np.testing.assert_array_equal(encoder.encode(pd.DataFrame({"d": [cell]})).values, expected)
+
+
 def test_lists_of_arrow_are_left_out():
     pa = pytest.importorskip("pyarrow")
     table = pd.DataFrame({"size": np.arange(N) / 7})
@@ -242,6 +272,21 @@ def test_signs_beside_numbers_stand_on_both_sides():
     """A column of "722.99 €" was left out as text."""
     texts = ["$5", "722.99 €", "€ 1,200.50", "12 %", "7\u00a0€"]
     assert cells.floats(pd.Series(texts)).tolist() == [5.0, 722.99, 1200.5, 12.0, 7.0]
+
+
+@pytest.mark.parametrize(
+    ("texts", "pair"),
+    [
+        (["5 %", "0.07", "8%"], "'5 %' and '0.07'"),
+        (["7", "$5", "€ 7"], "'$5' and '€ 7'"),
+        (["5", "$7", None], None),
+        (["5%", "7 %", None], None),
+    ],
+)
+def test_units_that_differ_in_a_column_are_named(texts: list[str | None], pair: str | None):
+    encoder = TableEncoder().fit(pd.DataFrame({"x": texts}))
+    assert encoder.columns[0].kind == "number"
+    assert encoder.notes == ([] if pair is None else [f"x: {pair} are read as numbers of one unit"])
 
 
 def test_truth_values_are_known_beside_other_words():

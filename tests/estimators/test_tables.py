@@ -6,6 +6,7 @@ import pytest
 import torch
 from matplotlib.figure import Figure
 from scipy import integrate, stats
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 from vadam import plot
@@ -196,6 +197,27 @@ def test_gaps_in_arrays():
     later = X.copy()
     later[0, 0] = np.nan  # where there never was a gap
     assert np.isfinite(model.predict_proba(later)).all()
+
+
+@pytest.mark.parametrize("kind", ["datetime64[D]", "timedelta64[s]"])
+def test_arrays_of_dates_and_durations_are_refused(kind):
+    """The model read them in the unit in which numpy kept them, and gaps as -9e18."""
+    X, model = np.arange(40).reshape(20, 2), VadamRegressor(epochs=1, **QUICK)
+    for table in (X.astype(kind), list(X.astype(kind))):
+        with pytest.raises(ValueError, match="array of dates or durations"):
+            model.fit(table, np.arange(20.0))
+        with pytest.raises(ValueError, match="array of dates or durations"):
+            clone(model).fit(X, np.arange(20.0)).predict(table)
+
+
+@pytest.mark.parametrize("targets", [1, 2])
+def test_one_level_of_quantiles_is_a_column(targets):
+    """A level alone gave rows in the place of columns."""
+    X = np.arange(20.0)[:, None]
+    model = VadamRegressor(epochs=1, **QUICK).fit(X, np.repeat(X, targets, axis=1))
+    np.testing.assert_array_equal(model.predict_quantiles(X, 0.9), model.predict_quantiles(X, [0.9]))
+    with pytest.raises(ValueError, match="at least one probability"):
+        model.predict_quantiles(X, [])
 
 
 def test_progress_is_told():

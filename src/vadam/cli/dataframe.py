@@ -9,6 +9,7 @@ import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from numbers import Real
 from operator import and_
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,11 @@ DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
 EUROPEAN_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$")
 ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
 ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
+SURE_NUMBER = {
+    ".": r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0?\.\d+|\d{4,}\.\d+|\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,})",
+    ",": r"[+-]?(\d*,(\d{1,2}|\d{4,})|0?,\d+|\d{4,},\d+|\d{1,3}(\.\d{3})+,\d+|\d{1,3}(\.\d{3}){2,})",
+}
+"""Numbers that have one meaning only, by their decimal sign."""
 CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
 """Texts of digits, such as those of ids, that a number does not give back."""
 LEADING_ZERO = r"0\d+"
@@ -49,15 +55,23 @@ UNREADABLE = (
 SUFFIXES = (*TEXT_SUFFIXES, ".xlsx", ".xls", ".parquet", ".pq")
 
 
-def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | None = None) -> "pd.DataFrame":
+def read(
+    path: Path,
+    used: "Mapping[str, Column] | None" = None,
+    target: str | None = None,
+    decimal: str | None = None,
+) -> "pd.DataFrame":
     """Read a table; raise CommandError if there is none.
 
     ``used`` are the columns of a model. A cell of text that is one of their categories stays as it is written: "007" or "TRUE". A
     number such as "1,234" is the one of its two meanings that the model knows. The cells of all other columns stay as they are
     written, unless they are plain numbers. In the column ``target`` the word "none" is a class beside other words, and "-" beside "+".
+    ``decimal`` is the decimal sign of all texts; None to find it in the table.
     """
+    if decimal not in (None, ".", ","):
+        raise CommandError(f"--decimal must be . or , and not {decimal}.")
     try:
-        import pandas as pd
+        import pandas  # noqa: F401
     except ImportError as error:
         raise ImportError('Reading tables needs pandas: pip install "vadam[sklearn]".') from error
     if not path.exists():
@@ -69,16 +83,11 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
         )
     try:
         if suffix in TEXT_SUFFIXES:
-            table = _read_text(path, used, target)
+            table = _read_text(path, used, target, decimal)
         elif suffix in (".xlsx", ".xls"):
-            table = _read_sheet(path, used)
+            table = _read_sheet(path, used, target, decimal)
         else:
-            table = _with_named_index(pd.read_parquet(path))
-            floats = [] if used is None else table.select_dtypes("float64").columns
-            if kept := [name for name in floats if str(name).strip() not in (used or {})]:
-                exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable"))
-                for name in kept:  # whole numbers beside gaps, such as 2⁵³ + 1
-                    table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
+            table = _read_parquet(path, used, target, decimal)
     except ImportError as error:
         if suffix == ".xls":
             raise CommandError(f"{path} is in Excel's old format: save it as .xlsx, or pip install xlrd.") from error
@@ -93,7 +102,9 @@ def read(path: Path, used: "Mapping[str, Column] | None" = None, target: str | N
     return table
 
 
-def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | None) -> "pd.DataFrame":
+def _read_text(
+    path: Path, used: "Mapping[str, Column] | None", target: str | None, decimal: str | None
+) -> "pd.DataFrame":
     """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the other arguments."""
     import pandas as pd
 
@@ -124,6 +135,7 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     }
     table = _parsed(content, options)
     notes = [_title_note(title_lines)] if title_lines else []
+    notes += _notes_on_short_rows(content.decode(encoding, errors="replace"), options, len(table.columns))
     index = table.index
     if len(repeated := _repeated_headers(table, names)):
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
@@ -132,53 +144,37 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
         content, index = _as_csv(cells, separator, names).encode(encoding), cells.index
         options["skiprows"] = 0
         table = _parsed(content, options)
-    of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
-    surely = any(_is_european(of_text[name], surely=False) for name in of_text)
-    may_be_european = surely or separator != ","
-    with_dots: list[Any] = []
-    if may_be_european:
-        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        may_be_european = not any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts)
-    if may_be_european:
-        with_dots = [
-            name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.", surely)
-        ]
-        if with_dots:
-            table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
-        if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
-            table = _parsed(content, {**options, "decimal": ","})
+    if decimal is None:
+        table, may_be_european, with_dots = _with_a_guessed_sign(table, content, options)
+    else:
+        table, may_be_european, with_dots = _parsed(content, {**options, "decimal": decimal}), decimal == ",", []
     table.index = index
-    for name in table:
+    for name in [name for name in table if decimal != "." and (used is None or str(name).strip() in used)]:
         if not pd.api.types.is_numeric_dtype(table[name]) and _is_european(table[name], surely=may_be_european):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
             table[name] = numbers
+    if used is None and decimal is None:
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        notes += _notes_on_signs(table, texts.set_axis(index[: len(texts)]), separator)
     if used is not None:
         texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
         for name in table:
             known_column = used.get(str(name).strip())
             if known_column is None:
                 table[name] = _as_written(table[name], texts[name])
-            elif known_column.kind == "number":
+            elif known_column.kind == "number" and decimal is None:
                 whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
                 signs = ",." if separator != "," or whole or name in with_dots else ","
                 numbers = _of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
-            elif table[name].dtype.kind in "biuf":
-                cells = texts[name].str.strip().astype(object)
-                known = cells.isin(known_column.categories)
-                table[name] = cells.where(known, table[name].astype(object)) if known.any() else table[name]
+            elif known_column.kind == "category":
+                table[name] = _with_categories(table[name], texts[name], known_column)
     for name in [name for name in table if str(name).strip() == target]:
-        labels = _labels_like_gaps(table[name])
-        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index).str.strip()
-        gaps = texts.isin(MISSING)
-        if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
-            table[name] = texts.where(~gaps)
-        if (found := texts.isin(labels)).any():
-            table[name] = table[name].astype(object).where(~found, texts.astype(object))
-            shown = first_three(sorted(set(texts[found])))
-            notes.append(f"{name}: {shown} is read as a class; leave these cells empty if they are gaps.")
+        texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index)
+        table[name], note = _with_classes(table[name], texts)
+        notes += note
     table.index += title_lines  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
@@ -187,6 +183,49 @@ def _read_text(path: Path, used: "Mapping[str, Column] | None", target: str | No
     ]
     table.attrs["notes"] = notes
     return table
+
+
+def _with_a_guessed_sign(
+    table: "pd.DataFrame", content: bytes, options: dict[str, Any]
+) -> tuple["pd.DataFrame", bool, list[Any]]:
+    """Return the table with the decimal sign that it seems to have, whether that may be a comma, and columns with dots in thousands."""
+    separator: str = options["sep"]
+    of_text = table.head(ROWS_OF_A_SAMPLE).select_dtypes(exclude=["number", "bool"])
+    surely = any(_is_european(of_text[name], surely=False) for name in of_text)
+    if not surely and separator == ",":
+        return table, False, []
+    texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+    if any(_has_decimal_point(texts[name]) or _has_thousands(texts[name], ",") for name in texts):
+        return table, False, []
+    with_dots = [name for name in texts if table[name].dtype.kind == "f" and _has_thousands(texts[name], r"\.", surely)]
+    if with_dots:
+        table = table.assign(**_parsed(content, {**options, "dtype": str})[with_dots])
+    if separator != "," and any(_has_decimal_comma(table[name]) for name in table):
+        table = _parsed(content, {**options, "decimal": ","})
+    return table, True, with_dots
+
+
+def _notes_on_signs(table: "pd.DataFrame", texts: "pd.DataFrame", separator: str) -> list[str]:
+    """Return notes on columns of numbers such as "1,234" alone, which have two meanings, if no other text of the file tells them apart."""
+    from vadam.estimators import cells
+
+    bare = {name: _bare(texts[name]) for name in texts}
+    signs = {
+        sign for sign, sure in SURE_NUMBER.items() if any(column.str.fullmatch(sure).any() for column in bare.values())
+    }
+    notes = []
+    for name, column in bare.items():
+        grouped = column[column.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")]
+        if not len(grouped) or not (column.str.fullmatch(r"[+-]?\d{1,3}") | column.index.isin(grouped.index)).all():
+            continue
+        text, value = grouped.iloc[0], cells.floats(table.loc[grouped.index[:1], name])[0]
+        mark, other = (",", ".") if "," in text else (".", ",")
+        decimal = other if abs(value) >= 1000 else mark
+        usual = (separator, mark, decimal) == (",", ".", ".") and len(grouped) == len(column)
+        if value == value and signs != {decimal} and not usual:
+            against = "," if decimal == "." else "."
+            notes.append(f"{name}: {text!r} is read as {value:g}; give --decimal {against} if that is wrong.")
+    return notes
 
 
 def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
@@ -202,6 +241,43 @@ def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
                 "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
                 "decimal commas in quotes"
             ) from error
+
+
+def _with_categories(column: "pd.Series", texts: "pd.Series", known: "Column") -> "pd.Series":
+    """Return a column with the texts that are categories of a model, where they were read as gaps, numbers or truth values."""
+    cells = texts.str.strip().astype(object)
+    found = cells.isin(known.categories)
+    return cells.where(found, column.astype(object)) if found.any() else column
+
+
+def _with_classes(column: "pd.Series", texts: "pd.Series") -> tuple["pd.Series", list[str]]:
+    """Return a target with the texts that are classes, where they were read as gaps or numbers, and a note on these."""
+    labels, texts = _labels_like_gaps(column), texts.str.strip()
+    gaps = texts.isin(MISSING)
+    if texts[~gaps].str.fullmatch(LEADING_ZERO).any() and texts[~gaps].str.fullmatch(r"\d+").all():
+        column = texts.where(~gaps)
+    found = texts.isin(labels)
+    if not found.any():
+        return column, []
+    shown = first_three(sorted(set(texts[found])))
+    note = f"{column.name}: {shown} is read as a class; leave these cells empty if they are gaps."
+    return column.astype(object).where(~found, texts.astype(object)), [note]
+
+
+def _notes_on_short_rows(text: str, options: dict[str, Any], columns: int) -> list[str]:
+    """Return a note on rows with fewer cells than columns: a comment, or a line that is cut, becomes a row with gaps."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=options["sep"], skipinitialspace=True)
+    try:
+        lengths = [(rows.line_num, len(row)) for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error:  # a cell that is longer than the limit of the module
+        return []
+    short = [line for line, cells in lengths if cells < columns and line > options["skiprows"] + 1]
+    if not short:
+        return []
+    lines = ", ".join(map(str, short[:3])) + (", …" if len(short) > 3 else "")
+    return [
+        f"{counted(len(short), 'row')} with fewer cells than there are columns, in line {lines}: the last ones are gaps."
+    ]
 
 
 def _labels_like_gaps(column: "pd.Series") -> list[str]:
@@ -392,38 +468,91 @@ def _bare(column: "pd.Series") -> "pd.Series":
     return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
 
 
-def _read_sheet(path: Path, used: "Mapping[str, Column] | None") -> "pd.DataFrame":
-    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the columns in use."""
+def _read_sheet(
+    path: Path, used: "Mapping[str, Column] | None", target: str | None, decimal: str | None
+) -> "pd.DataFrame":
+    """Read the first sheet of a workbook, and say so if there are several; see ``read`` for the other arguments."""
     import pandas as pd
 
     with pd.ExcelFile(path) as book:
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
-        table = pd.read_excel(book, sheet_name=first, header=title_lines)
+        options: dict[str, Any] = {"sheet_name": first, "header": title_lines, "keep_default_na": False}
+        table = pd.read_excel(book, na_values=MISSING, **options)
+        cells = pd.read_excel(book, na_values=[""], dtype=object, **options)
         notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
         notes += [_title_note(title_lines)] if title_lines else []
-        if used is None:
-            notes += _read_european_texts(table)
-        else:
-            options: dict[str, Any] = {"dtype": object, "keep_default_na": False, "na_values": [""]}
-            cells = pd.read_excel(book, sheet_name=first, header=title_lines, **options)
-            for name in table:
-                known = used.get(str(name).strip())
-                if known is None:
-                    table[name] = _as_in_cells(table[name], cells[name])
-                elif known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
-                    numbers = _of_known_size(cells[name], known.quantiles, ",.")
-                    table[name] = table[name] if numbers is None else numbers
+    for name in table:
+        if used is not None and str(name).strip() not in used:
+            table[name] = _as_in_cells(table[name], cells[name])
+    notes += _read_cells(table, cells, used, target, decimal)
     table.index += title_lines  # a row is two lines below its index
     table.attrs["notes"] = notes
     return table
 
 
-def _read_european_texts(table: "pd.DataFrame") -> list[str]:
+def _read_parquet(
+    path: Path, used: "Mapping[str, Column] | None", target: str | None, decimal: str | None
+) -> "pd.DataFrame":
+    """Read a parquet file; see ``read`` for the other arguments."""
+    import pandas as pd
+
+    table = _with_named_index(pd.read_parquet(path))
+    kept = [name for name in table if used is not None and str(name).strip() not in used]
+    floats = [name for name in kept if table[name].dtype == "float64"]
+    exact = _with_named_index(pd.read_parquet(path, dtype_backend="numpy_nullable")) if floats else table
+    for name in floats:  # whole numbers beside gaps, such as 2⁵³ + 1
+        table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
+    cells = table.copy()
+    for name in table.select_dtypes(include=["object", "string", "category"]).columns.difference(kept):
+        table[name] = table[name].mask([isinstance(cell, str) and cell.strip() in MISSING for cell in table[name]])
+    table.attrs["notes"] = _read_cells(table, cells, used, target, decimal)
+    return table
+
+
+def _read_cells(
+    table: "pd.DataFrame",
+    cells: "pd.DataFrame",
+    used: "Mapping[str, Column] | None",
+    target: str | None,
+    decimal: str | None,
+) -> list[str]:
+    """Read the texts of a sheet or a parquet file as those of a .csv file; return notes.
+
+    The words for gaps are missing in ``table`` and stand in ``cells``.
+    """
+    notes = _read_european_texts(table, decimal) if used is None else []
+    for name in table:
+        known = (used or {}).get(str(name).strip())
+        if known is not None and known.kind == "category":
+            table[name] = _with_categories(table[name], _texts(cells[name]), known)
+        elif known is not None and known.kind == "number" and {type(cell) for cell in cells[name].dropna()} == {str}:
+            if decimal == ",":
+                table[name] = european_numbers(table[name])
+            elif decimal is None and (numbers := _of_known_size(cells[name], known.quantiles, ",.")) is not None:
+                table[name] = numbers
+        elif str(name).strip() == target:
+            table[name], note = _with_classes(table[name], _texts(cells[name]))
+            notes += note
+    return notes
+
+
+def _texts(column: "pd.Series") -> "pd.Series":
+    """Return the texts of a column's cells, empty where one is missing or no text, number or truth value."""
+    import pandas as pd
+
+    from vadam.estimators import cells
+
+    known = [isinstance(cell, str | Real) and not pd.isna(cell) for cell in column]
+    texts = [cells.shown(cell) if is_known else "" for cell, is_known in zip(column, known, strict=True)]
+    return pd.Series(texts, index=column.index, dtype=object)
+
+
+def _read_european_texts(table: "pd.DataFrame", decimal: str | None) -> list[str]:
     """Replace the columns of texts such as "1.234,50 €" by their numbers; return notes on the other texts in them."""
     notes = []
     for name in table.select_dtypes(include=["object", "string"]):
-        if _is_european(table[name], surely=False):
+        if decimal != "." and _is_european(table[name], surely=decimal == ","):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
             table[name] = numbers

@@ -44,11 +44,12 @@ def fit(
     holdout: float,
     options: dict[str, Any],
     progress: Progress | None = None,
+    decimal: str | None = None,
 ) -> Fitted:
     """Tune and evaluate on part of the rows, then train on all rows with the settings found."""
     started = time.monotonic()
     target, ignored = target.strip(), tuple(name.strip() for name in ignored)  # as the names of columns are read
-    prepared = prepare(dataframe.read(path, target=target), target, task, ignored, holdout, path)
+    prepared = prepare(dataframe.read(path, target=target, decimal=decimal), target, task, ignored, holdout, path)
     X, y = prepared.X, prepared.y
     train, test = _split(len(X), holdout, options["random_state"])
     if prepared.task == "regression":

@@ -24,7 +24,7 @@ class Predictions:
     notes: list[str]
 
 
-def predict(model_path: Path, path: Path, level: float) -> Predictions:
+def predict(model_path: Path, path: Path, level: float, decimal: str | None = None) -> Predictions:
     """Return the predictions for a table, one row for each of its rows, beside the columns that the model does not use."""
     if not 0 < level < 1:
         raise CommandError(f"--level must be between 0 and 1, not {level}.")
@@ -33,8 +33,13 @@ def predict(model_path: Path, path: Path, level: float) -> Predictions:
         raise CommandError(
             f"{model_path} was fitted without column names: fit it with vadam fit, or from Python to a DataFrame."
         )
+    if (targets := model.held_out_pits_.shape[1] if hasattr(model, "held_out_pits_") else 1) > 1:
+        raise CommandError(
+            f"{model_path} predicts {targets} targets, but vadam predict writes one: use it from Python."
+        )
     used = {column.name: column for column in model.encoder_.columns}
-    table = dataframe.read(path, used)
+    table = dataframe.read(path, {name.strip(): column for name, column in used.items()}, decimal=decimal)
+    table = table.rename(columns={name.strip(): name for name in model.feature_names_in_})
     if not len(table):
         raise CommandError(f"{path.name} has no rows: there is nothing to predict.")
     X, notes = _columns_of(model, table, path)
@@ -67,6 +72,7 @@ def load(path: Path) -> Any:
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
     from vadam.estimators import cells
+    from vadam.estimators.encoding import numbers_of
 
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
@@ -83,6 +89,9 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             notes += dataframe.unread(column.name, values, numbers)
             values = numbers
             table = table.assign(**{column.name: numbers})
+        if column.kind == "date" and values.notna().any() and not np.isfinite(numbers_of(column, values)).any():
+            problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no dates.")
+            continue
         if (missing := int(values.isna().sum())) and not column.missing:
             notes.append(
                 f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."

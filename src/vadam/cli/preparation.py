@@ -54,7 +54,12 @@ def prepare(
         notes.append(f"Left out: {counted(missing, 'row')} without {target!r}.")
         table = table[y.notna()]
         y = table[target]
+    given = y
     y, kind, unread = _target(y, task)
+    if kind == "regression" and not _holds_numbers(given):
+        from vadam.estimators import cells, encoding
+
+        notes += encoding.note_on_units(target, [text for text in cells.texts(given) if text is not None])
     if unread:
         notes.append(f"Left out: {counted(unread, 'row')} whose {target!r} is not a number.")
         keep = y.notna()

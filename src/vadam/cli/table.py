@@ -14,6 +14,9 @@ from vadam.report.html import four_digits
 OPTIMIZERS = ("vadam", "vprop", "vogn", "bbvi", "ivon", "vadagrad", "map", "mc-dropout", "vadam_ggn")
 """The estimators' optimizers; listed here because a help text must not import torch."""
 NOTHING_WRITTEN = "Nothing was written."
+Decimal = Annotated[
+    str | None, typer.Option(help="The decimal sign of the numbers: . or , (default: as the table shows it).")
+]
 
 
 def fit(
@@ -29,6 +32,7 @@ def fit(
         Path | None, typer.Option(help="File to write the HTML report to. Default: beside the model.")
     ] = None,
     task: Annotated[str, typer.Option(help="regression, classification, or auto (decided by the target).")] = "auto",
+    decimal: Decimal = None,
     ignore: Annotated[list[str] | None, typer.Option(help="A column to leave out. Can be repeated.")] = None,
     optimizer: Annotated[str, typer.Option(help=f"One of {', '.join(OPTIMIZERS)}.")] = "vadam",
     budget: Annotated[
@@ -58,7 +62,9 @@ def fit(
         output_paths.check_keeps(where, table)
         options = {"optimizer": optimizer, "budget": budget, "members": members, "random_state": seed}
         with bar(f"fitting {table.name}") as move:
-            fitted = fitting.fit(table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move))
+            fitted = fitting.fit(
+                table, target, task, tuple(ignore or ()), holdout, options, _forward_only(move), decimal
+            )
         fitted.model.save(out)
     with exit_on_error(as_json, kept=f"The model is in {out}, the report was not written."):
         from vadam.report import model as page
@@ -90,6 +96,7 @@ def predict(
         Path, typer.Option(help="File to write to: .csv (commas, decimal points), .tsv or .parquet.")
     ] = Path("predictions.csv"),
     level: Annotated[float, typer.Option(help="Coverage probability of the intervals.")] = 0.9,
+    decimal: Decimal = None,
     as_json: Json = False,
 ) -> None:
     """Predict the rows of a table: mean, standard deviation and interval, or class probabilities.
@@ -102,7 +109,7 @@ def predict(
         output_paths.check_file(out)
         output_paths.check_keeps(out, model, table)
         write = dataframe.writer(out)
-        found = predicting.predict(model, table, level)
+        found = predicting.predict(model, table, level, decimal)
         write(found.table)
     answer = {
         "predictions": str(out),

@@ -90,6 +90,10 @@ class VadamEstimator(BaseEstimator):
             if len(X) < rows:
                 raise ValueError(f"X has {len(X)} rows: give at least {rows}")
             return X
+        if isinstance(X, np.ndarray | list | tuple) and np.asarray(X).dtype.kind in "mM":
+            raise ValueError(
+                "X is an array of dates or durations, whose unit and gaps would be lost: give a DataFrame, or numbers"
+            )
         X = validate_data(
             self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=rows
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import date, timedelta
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,14 @@ LARGEST = 1e100
 SHOWN_CHARACTERS = 40
 SIGNS_BESIDE_NUMBERS = "$€£% \t\u00a0"
 TRUTH_WORDS = {"true": 1.0, "false": 0.0}
+MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
+DATE_TEXT = re.compile(
+    r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
+    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
+    re.IGNORECASE,
+)
+DATE_DIGITS = r"\s*\d{8}\s*"
+"""A date such as 20201231, which only a column of dates tells from a number."""
 
 
 def is_frame(table: Any) -> bool:
@@ -56,14 +65,24 @@ def _readable(value: Any) -> Any:
     """
     import pandas as pd
 
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, date | pd.Period):
+    if isinstance(value, timedelta | np.timedelta64):
+        return pd.Timedelta(value).total_seconds()
+    if isinstance(value, date | pd.Period | np.datetime64):
         return None
     if not isinstance(value, str):
         return value
     text = value.strip(SIGNS_BESIDE_NUMBERS)
     return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
+
+
+def two_units(texts: list[str]) -> list[str]:
+    """Return two texts of numbers with different units, as "$5" and "€5", or "5%" and "5"; none if all have one unit."""
+    first: dict[str, str] = {}
+    for text in texts:
+        first.setdefault("".join(sign for sign in "$€£%" if sign in text), text)
+    if "%" not in first:
+        first.pop("", None)  # "$5" beside "5" is one unit
+    return list(first.values())[:2] if len(first) > 1 else []
 
 
 def truth_values(values: Any) -> Any:
@@ -119,17 +138,23 @@ def ambiguous_date(series: Any) -> str | None:
 
 
 def seconds(values: Any, day_first: bool) -> np.ndarray:
-    """Return the seconds since 1970, NaN where there is no date."""
+    """Return the seconds since 1970, NaN where there is no date.
+
+    A text must be written as ``DATE_TEXT`` says, with a month up to 12: pandas reads "10:30" as today, and exchanges day and month.
+    """
     import pandas as pd
 
     if isinstance(values, np.ndarray):
         values = pd.Series(values)
     if isinstance(values.dtype, pd.ArrowDtype) or not pd.api.types.is_datetime64_any_dtype(values):
-        values = values.astype("object").map(lambda x: x.to_timestamp() if isinstance(x, pd.Period) else x)
+        values = values.astype("object").map(_moment)
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
         # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
         of_day = dotted | (~year_first & day_first)
+        first_two = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]").astype(float)
+        month = first_two[1].where(of_day, first_two[0])
+        values = values.where((text.str.match(DATE_TEXT) | text.str.fullmatch(DATE_DIGITS)) & ~(month > 12))
         moments = pd.Series(pd.NaT, index=values.index, dtype="datetime64[us, UTC]")  # nanoseconds end in 2262
         for rows, first in ((of_day, True), (~of_day, False)):
             found = pd.to_datetime(values[rows], errors="coerce", dayfirst=first, format="mixed", utc=True)
@@ -138,3 +163,12 @@ def seconds(values: Any, day_first: bool) -> np.ndarray:
     moment = values.dt.tz_convert(None) if getattr(values.dt, "tz", None) is not None else values
     seconds = (moment - pd.Timestamp(0).as_unit("us")).dt.total_seconds()
     return seconds.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _moment(value: Any) -> Any:
+    """Return the beginning of a period, and the text of a number: pandas reads numbers as nanoseconds."""
+    import pandas as pd
+
+    if isinstance(value, pd.Period):
+        return value.to_timestamp()
+    return shown(value) if isinstance(value, Real) and not pd.isna(value) else value

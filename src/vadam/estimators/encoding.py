@@ -35,12 +35,6 @@ ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|index|key|no|number|record|row|rownames|serial|unnamed: 0|lfd|#)$|(nr|nummer)\.?$",
     re.IGNORECASE,
 )
-MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
-DATE_TEXT = re.compile(
-    r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*)?)?\s*$",
-    re.IGNORECASE,
-)
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 MOST_NOTES = 3
@@ -202,11 +196,10 @@ class TableEncoder:
         found = {}
         given = dict(cells.columns_of(table))
         for column in self.columns:
-            if column.kind == "date" and column.name in given:
-                days = numbers_of(column, given[column.name])
-                texts = zip(cells.texts(given[column.name]), days, strict=True)
-                if odd := sorted({text for text, day in texts if text is not None and not np.isfinite(day)}):
-                    found[column.name] = odd
+            if column.kind != "date" or column.name not in given:
+                continue
+            if odd := _unread(given[column.name], numbers_of(column, given[column.name])):
+                found[column.name] = odd
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -247,21 +240,24 @@ class TableEncoder:
         elif isinstance(series.dtype, pd.CategoricalDtype):
             self._learn_categories(name, series)
         else:
-            self._learn_text(name, series)
+            self._learn_text(name, series, first)
 
-    def _learn_text(self, name: str, series: Any) -> None:
+    def _learn_text(self, name: str, series: Any, first: bool) -> None:
+        import pandas as pd
+
         texts = [text for text in cells.texts(series) if text is not None]
         numbers = cells.floats(series)
         if np.isfinite(numbers).sum() >= ENOUGH * len(texts):
-            odd = sorted(
-                {t for t, x in zip(cells.texts(series), numbers, strict=True) if t is not None and not np.isfinite(x)}
-            )
-            if odd:
+            if _is_id(name, pd.Series(numbers, index=series.index).dropna(), first):
+                self.left_out[name] = "it looks like an id: a different whole number in every row"
+                return
+            if odd := _unread(series, numbers):
                 self.notes.append(
                     f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
                 )
+            self.notes += note_on_units(name, [text for text in texts if text not in odd])
             self.columns.append(_number(name, numbers))
-        elif sum(bool(DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
+        elif sum(bool(cells.DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
             self._learn_date(name, series)
         else:
             self._learn_categories(name, series)
@@ -296,6 +292,8 @@ class TableEncoder:
             order = "the day" if day_first else "the month"
             self.notes.append(f"{name}: dates such as {text!r} are read with {order} first")
         seconds = cells.seconds(series, day_first)
+        if odd := _unread(series, seconds):
+            self.notes.append(f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as dates and count as missing")
         column = _number(name, seconds / DAY)
         time = seconds[np.isfinite(seconds)] % DAY
         self.columns.append(
@@ -309,6 +307,18 @@ class TableEncoder:
                 has_time=len(np.unique(time)) > 1,
             )
         )
+
+
+def note_on_units(name: str, texts: list[str]) -> list[str]:
+    """Return a note on a column in which some numbers have another unit than others: no unit changes a number."""
+    units = cells.two_units(texts)
+    return [f"{name}: {' and '.join(map(repr, units))} are read as numbers of one unit"] if units else []
+
+
+def _unread(series: Any, numbers: np.ndarray) -> list[str]:
+    """Return the different texts of a column that were not read as numbers or dates."""
+    pairs = zip(cells.texts(series), numbers, strict=True)
+    return sorted({text for text, number in pairs if text is not None and not np.isfinite(number)})
 
 
 def _level(fill: int, column: int) -> float:

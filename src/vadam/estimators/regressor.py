@@ -232,9 +232,11 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         mean, *std = (_flat(torch.cat(values)) for values in zip(*parts, strict=True))
         return (mean, *std) if return_std else mean
 
-    def predict_quantiles(self, X: Any, q: Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
+    def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return the quantiles of y at the levels ``q``, [n, len(q)], or [n, targets, len(q)] for several targets."""
-        levels = torch.tensor(q, dtype=torch.float64)
+        levels = torch.tensor(np.atleast_1d(q), dtype=torch.float64)
+        if not len(levels):
+            raise ValueError("q must hold at least one probability, got none")
         parts = [self.predict_distribution(part).quantile(levels) for _, part in self._blocks(X)]
         quantiles = torch.cat(parts, dim=-2)
         return _flat(quantiles.movedim(0, -1).squeeze(1) if quantiles.shape[-1] == 1 else quantiles.movedim(0, -1), 0)
