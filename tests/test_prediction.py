@@ -258,6 +258,15 @@ def test_targets_may_be_arrays_or_columns_of_a_table():
         assert torch.equal(classes.log_prob(convert(labels)), classes.log_prob(torch.tensor(labels)))
 
 
+@pytest.mark.parametrize("x", [torch.zeros(2), [torch.zeros(2)] * 4], ids=["a row", "a list of rows"])
+def test_rows_that_are_no_batch_are_refused_where_their_logits_would_be_glued_together(x):
+    model = nn.Linear(2, 3)
+    mean = dict(model.named_parameters())
+    post = MeanFieldGaussian(mean, {name: torch.ones_like(p) for name, p in mean.items()})
+    with pytest.raises(ValueError, match=r"without an axis for the rows: .* x\[None\] for one and torch.stack\(rows\)"):
+        predict(model, post, x, likelihood=Categorical())
+
+
 @pytest.mark.parametrize("given", [Categorical, "categorical", nn.CrossEntropyLoss()], ids=str)
 def test_a_loss_or_a_class_is_no_likelihood(given):
     model = nn.Linear(2, 3)

@@ -98,6 +98,11 @@ def predict(
         post.warn_if_uninformed()
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
     if isinstance(likelihood, Categorical):
+        if outputs.dim() < 3:
+            raise ValueError(
+                f"the logits of all inputs have shape {list(outputs.shape[1:])}, without an axis for the rows: give batches of rows, "
+                "as x[None] for one and torch.stack(rows) for several"
+            )
         return Classes(outputs, likelihood)
     if isinstance(likelihood, Bernoulli):
         return Binary(outputs, likelihood)
