@@ -426,3 +426,42 @@ def test_a_model_exported_in_a_sample_is_exported_at_its_mean(spec: Spec, traini
     problem.step(opt, spec, "attach")
     opt.eval()
     assert not same(problem.weights(), before)
+
+
+@LOOPS
+@BACKENDS
+def test_a_sample_of_weights_that_were_replaced_does_not_come_back(spec: Spec, backend: str) -> None:
+    """A run that diverged goes on from weights that are loaded between a forward pass and the next."""
+    model, x = nn.Linear(3, 2), torch.ones(5, 3)
+    opt = spec.make(model.parameters(), backend=backend).attach(model)
+    good = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        model.weight.fill_(1e3)
+    model(x)
+    assert opt.holds_sample
+    model.load_state_dict(good)
+    model(x)
+    assert opt.holds_sample
+    assert bool((model.weight < 500).all()), "the sample is one of the weights that were loaded"
+    opt.eval()
+    assert same([*model.parameters()], [*good.values()])
+
+
+@BACKENDS
+@pytest.mark.parametrize("way", ["context", "closure"])
+def test_an_attached_model_is_neither_saved_nor_loaded_inside_a_sample(way: str, backend: str) -> None:
+    model, x = nn.Linear(3, 2), torch.ones(5, 3)
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10, backend=backend).attach(model)
+    mean = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def inside(call: Callable[[], object]) -> None:
+        if way == "context":
+            with opt.sampled_params():
+                call()
+        else:
+            opt.step(lambda: (model(x).sum().backward(), call()))
+
+    for name, call in (("state_dict", model.state_dict), ("load_state_dict", lambda: model.load_state_dict(mean))):
+        with pytest.raises(RuntimeError, match=rf"model\.{name}\(\) inside a sample"):
+            inside(call)
+        assert same([*model.parameters()], [*mean.values()])

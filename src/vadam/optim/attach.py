@@ -129,11 +129,11 @@ class Attachment:
         self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
-        to_mean = Hook(optimizer, lambda opt, module: opt.eval())
+        before_save = Hook(optimizer, lambda opt, module: opt._to_mean("model.state_dict()"))
         handles: list[Any] = [
             model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
-            model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
-            model.register_load_state_dict_pre_hook(to_mean),
+            model.register_state_dict_pre_hook(before_save),  # what is saved is the mean
+            model.register_load_state_dict_pre_hook(Hook(optimizer, AttachedUse._before_load)),
         ]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
@@ -288,6 +288,13 @@ class AttachedUse(CheckedOptimizer):
                 if frozen_since and not unfinished.has_new_gradient():  # type: ignore[union-attr]
                     self._reset_step()
             self._begin_sample()
+
+    def _before_load(self, model: nn.Module) -> None:
+        """React to weights that are about to be loaded: a sample of the old ones ends, unless it has a gradient for ``step()``."""
+        self._to_mean("model.load_state_dict()")
+        paused = self._weights.paused
+        if paused is not None and not paused.has_new_gradient():
+            self._reset_step()
 
     def _after_backward(self) -> None:
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
