@@ -5,6 +5,7 @@ import io
 import pickle
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -465,3 +466,27 @@ def test_an_attached_model_is_neither_saved_nor_loaded_inside_a_sample(way: str,
         with pytest.raises(RuntimeError, match=rf"model\.{name}\(\) inside a sample"):
             inside(call)
         assert same([*model.parameters()], [*mean.values()])
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways and not spec.needs_attach], ids=str)
+@BACKENDS
+@pytest.mark.parametrize("samples", [1, 2])
+def test_a_penalty_on_gradients_is_part_of_its_sample(spec: Spec, backend: str, samples: int) -> None:
+    """A backward pass that takes gradients of the input, for a penalty, does not end the sample."""
+    results = []
+    for way in ("context", "attach"):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+        opt = spec.make(model.parameters(), backend=backend, samples=samples)
+        if way == "attach":
+            opt.attach(model)
+        for _ in range(2):
+            opt.zero_grad()
+            for _ in range(samples):
+                with opt.sampled_params() if way == "context" else nullcontext():
+                    x = torch.ones(5, 3, requires_grad=True)
+                    (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+                    (slope.norm(dim=1) - 1).square().mean().backward()
+            opt.step()
+        results.append([p.detach().clone() for p in model.parameters()])
+    torch.testing.assert_close(*results)

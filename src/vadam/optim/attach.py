@@ -303,7 +303,8 @@ class AttachedUse(CheckedOptimizer):
         with Uninterrupted():
             if self.records_curvature:
                 (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
-            if self._weights.owner is Owner.LOOP and self.samples > 1:
+            ends = self.samples > 1 and self._weights.owner is Owner.LOOP
+            if ends and self._weights.sample.has_new_gradient():  # not if torch.autograd.grad asked for others
                 self._close_sample()
 
     def zero_grad(self, set_to_none: bool = True) -> None:
