@@ -490,3 +490,27 @@ def test_a_penalty_on_gradients_is_part_of_its_sample(spec: Spec, backend: str, 
             opt.step()
         results.append([p.detach().clone() for p in model.parameters()])
     torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@BACKENDS
+def test_a_model_that_changes_its_dtype_between_steps(spec: Spec, backend: str) -> None:
+    """It goes on as a model of the new dtype would from a checkpoint."""
+    problem, finals = Problem(torch.float32), []
+    opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator())
+    for _ in range(3):
+        problem.step(opt, spec, spec.ways[0])
+    saved = copy.deepcopy((problem.model.state_dict(), opt.state_dict()))
+    problem.model.double()
+    problem.x, problem.y = problem.x.double(), problem.y.double()
+    resumed = Problem(torch.float64)
+    resumed.x, resumed.y = problem.x, problem.y
+    other = spec.make_for(resumed.model, backend=backend, generator=torch.Generator())
+    resumed.model.load_state_dict(saved[0])
+    other.load_state_dict(saved[1])
+    for run, optimizer in ((problem, opt), (resumed, other)):
+        optimizer.generator.manual_seed(7)
+        for _ in range(3):
+            run.step(optimizer, spec, spec.ways[0])
+        finals.append(run.weights())
+    torch.testing.assert_close(*finals, rtol=1e-4, atol=1e-5)
