@@ -514,3 +514,21 @@ def test_a_model_that_changes_its_dtype_between_steps(spec: Spec, backend: str) 
             run.step(optimizer, spec, spec.ways[0])
         finals.append(run.weights())
     torch.testing.assert_close(*finals, rtol=1e-4, atol=1e-5)
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("name", ["lr", "betas", "beta", "tau", "momentum"])
+def test_an_argument_may_be_a_tensor_of_one_number(spec: Spec, backend: str, name: str) -> None:
+    finals = []
+    for kind in (float, lambda x: torch.tensor(x, dtype=torch.float64)):
+        problem = Problem(torch.float64)
+        opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator().manual_seed(0))
+        for group in opt.param_groups:
+            if name in group:
+                value = group[name]
+                group[name] = tuple(map(kind, value)) if isinstance(value, tuple) else kind(value)
+        for _ in range(3):
+            problem.step(opt, spec, spec.ways[0])
+        finals.append(problem.weights())
+    torch.testing.assert_close(*finals)
