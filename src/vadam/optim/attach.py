@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
-from vadam.optim.batch_size_watch import BatchSizeWatch
+from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
 from vadam.optim.estimate import gradients
 from vadam.optim.interrupts import Uninterrupted
@@ -139,10 +139,10 @@ class Attachment:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
             handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
-        batch_size = next((group["batch_size"] for group in optimizer.param_groups if group.get("batch_size")), None)
-        if batch_size is not None:
+        if batch_size_of(optimizer.param_groups) is not None:
             ranks = 1 if self.replicas is None else dist.get_world_size(self.replicas)
-            watch = BatchSizeWatch(batch_size, optimizer.samples, ranks)
+            watch = BatchSizeWatch(optimizer.samples, ranks)
+            handles += [p.register_post_accumulate_grad_hook(watch.after_gradient) for p in optimizer._sampled()[-1:]]
             handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
             handles.append(optimizer.register_step_post_hook(watch.after_step))
         own = model.__dict__
