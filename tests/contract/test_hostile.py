@@ -15,7 +15,7 @@ from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 import vadam
-from specs import SPECS, Problem, Spec, same, snapshot
+from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 
 BACKENDS = pytest.mark.parametrize("backend", ["plain", "native"])
 LOOPS = pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways], ids=str)
@@ -532,3 +532,18 @@ def test_an_argument_may_be_a_tensor_of_one_number(spec: Spec, backend: str, nam
             problem.step(opt, spec, spec.ways[0])
         finals.append(problem.weights())
     torch.testing.assert_close(*finals)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", ["EVON", "VON", "IVON", "BBVI", "Vadam"])
+def test_a_group_that_became_deterministic_resumes(name: str, backend: str) -> None:
+    """What the rule kept of a sampled matrix, such as EVON's axes, may stay in the state."""
+    spec, problem = BY_NAME[name], Problem()
+    params = [*problem.model.parameters()]
+    opt = spec.make([{"params": params[:2]}, {"params": params[2:]}], backend=backend)
+    problem.step(opt, spec, "context")
+    opt.param_groups[1]["deterministic"] = True
+    problem.step(opt, spec, "context")
+    other = spec.make([{"params": params[:2]}, {"params": params[2:]}], backend=backend)
+    other.load_state_dict(opt.state_dict())
+    assert same(snapshot(other), snapshot(opt))
