@@ -495,7 +495,7 @@ def test_a_penalty_on_gradients_is_part_of_its_sample(spec: Spec, backend: str, 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 @BACKENDS
 def test_a_model_that_changes_its_dtype_between_steps(spec: Spec, backend: str) -> None:
-    """It goes on as a model of the new dtype would from a checkpoint."""
+    """Training goes on as that of a model of the new dtype would from a checkpoint."""
     problem, finals = Problem(torch.float32), []
     opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator())
     for _ in range(3):
@@ -537,7 +537,7 @@ def test_an_argument_may_be_a_tensor_of_one_number(spec: Spec, backend: str, nam
 @BACKENDS
 @pytest.mark.parametrize("name", ["EVON", "VON", "IVON", "BBVI", "Vadam"])
 def test_a_group_that_became_deterministic_resumes(name: str, backend: str) -> None:
-    """What the rule kept of a sampled matrix, such as EVON's axes, may stay in the state."""
+    """State of a sampled matrix, such as the axes of EVON, may stay behind."""
     spec, problem = BY_NAME[name], Problem()
     params = [*problem.model.parameters()]
     opt = spec.make([{"params": params[:2]}, {"params": params[2:]}], backend=backend)

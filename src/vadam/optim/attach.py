@@ -290,7 +290,7 @@ class AttachedUse(CheckedOptimizer):
             self._begin_sample()
 
     def _before_load(self, model: nn.Module) -> None:
-        """React to weights that are about to be loaded: a sample of the old ones ends, unless it has a gradient for ``step()``."""
+        """React to weights that are about to be loaded: a sample of those before ends, unless it has a gradient for ``step()``."""
         self._to_mean("model.load_state_dict()")
         paused = self._weights.paused
         if paused is not None and not paused.has_new_gradient():
