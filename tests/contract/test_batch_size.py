@@ -39,6 +39,11 @@ def test_micro_batches_count_together():
     loop(64, 32, passes=2)
 
 
+def test_a_wrong_number_is_said_with_several_samples():
+    with pytest.warns(UserWarning, match=r"batch_size=32, but a step sees 64 examples: pass batch_size=64"):
+        loop(32, 64, samples=2)
+
+
 @pytest.mark.parametrize("samples", [1, 3])
 def test_the_right_number_is_silent(samples):
     loop(64, 64, samples=samples)
@@ -52,6 +57,46 @@ def test_a_smaller_last_batch_and_sequence_first_inputs_are_silent():
         opt.zero_grad()
         model(torch.randn(7, rows, 3))[0].square().mean().backward()
         opt.step()
+
+
+@pytest.mark.parametrize("samples", [1, 2])
+def test_two_forward_passes_before_one_backward_pass_are_silent(samples):
+    """In a siamese network an example is a pair."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    opt = vadam.Vadam(model.parameters(), num_data=1000, batch_size=8, samples=samples, init_precision=1000.0).attach(
+        model
+    )
+    for _ in range(5):
+        opt.zero_grad()
+        for _ in range(samples):
+            (model(torch.randn(8, 3)) - model(torch.randn(8, 3))).square().mean().backward()
+        opt.step()
+
+
+def test_passes_in_the_step_of_another_optimizer_do_not_count():
+    """The discriminator of a GAN takes part in the generator's steps too."""
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    opt = vadam.Vadam(model.parameters(), num_data=1000, batch_size=16, init_precision=1000.0).attach(model)
+    for _ in range(5):
+        opt.zero_grad()
+        for _ in range(2):
+            (model(torch.randn(8, 3)).mean() / 2).backward()
+        opt.step()
+        model(torch.randn(8, 3)).mean().backward()
+
+
+def test_a_batch_size_that_changes_is_compared_as_it_is_now():
+    torch.manual_seed(0)
+    model = nn.Linear(3, 1)
+    opt = vadam.Vadam(model.parameters(), num_data=1000, batch_size=8, init_precision=1000.0).attach(model)
+    for rows in (8, 16):
+        opt.param_groups[0]["batch_size"] = rows
+        for _ in range(5):
+            opt.zero_grad()
+            model(torch.randn(rows, 3)).square().mean().backward()
+            opt.step()
 
 
 def test_copies_of_an_attached_model_watch_nothing():

@@ -5,6 +5,7 @@ import io
 import pickle
 import re
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from torch.func import functional_call, grad
 from torch.utils.checkpoint import checkpoint
 
 import vadam
-from specs import SPECS, Problem, Spec, same, snapshot
+from specs import BY_NAME, SPECS, Problem, Spec, same, snapshot
 
 BACKENDS = pytest.mark.parametrize("backend", ["plain", "native"])
 LOOPS = pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways], ids=str)
@@ -426,3 +427,123 @@ def test_a_model_exported_in_a_sample_is_exported_at_its_mean(spec: Spec, traini
     problem.step(opt, spec, "attach")
     opt.eval()
     assert not same(problem.weights(), before)
+
+
+@LOOPS
+@BACKENDS
+def test_a_sample_of_weights_that_were_replaced_does_not_come_back(spec: Spec, backend: str) -> None:
+    """A run that diverged goes on from weights that are loaded between a forward pass and the next."""
+    model, x = nn.Linear(3, 2), torch.ones(5, 3)
+    opt = spec.make(model.parameters(), backend=backend).attach(model)
+    good = {name: value.clone() for name, value in model.state_dict().items()}
+    with torch.no_grad():
+        model.weight.fill_(1e3)
+    model(x)
+    assert opt.holds_sample
+    model.load_state_dict(good)
+    model(x)
+    assert opt.holds_sample
+    assert bool((model.weight < 500).all()), "the sample is one of the weights that were loaded"
+    opt.eval()
+    assert same([*model.parameters()], [*good.values()])
+
+
+@BACKENDS
+@pytest.mark.parametrize("way", ["context", "closure"])
+def test_an_attached_model_is_neither_saved_nor_loaded_inside_a_sample(way: str, backend: str) -> None:
+    model, x = nn.Linear(3, 2), torch.ones(5, 3)
+    opt = vadam.Vadam(model.parameters(), lr=0.1, num_data=10, backend=backend).attach(model)
+    mean = {name: value.clone() for name, value in model.state_dict().items()}
+
+    def inside(call: Callable[[], object]) -> None:
+        if way == "context":
+            with opt.sampled_params():
+                call()
+        else:
+            opt.step(lambda: (model(x).sum().backward(), call()))
+
+    for name, call in (("state_dict", model.state_dict), ("load_state_dict", lambda: model.load_state_dict(mean))):
+        with pytest.raises(RuntimeError, match=rf"model\.{name}\(\) inside a sample"):
+            inside(call)
+        assert same([*model.parameters()], [*mean.values()])
+
+
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if "attach" in spec.ways and not spec.needs_attach], ids=str)
+@BACKENDS
+@pytest.mark.parametrize("samples", [1, 2])
+def test_a_penalty_on_gradients_is_part_of_its_sample(spec: Spec, backend: str, samples: int) -> None:
+    """A backward pass that takes gradients of the input, for a penalty, does not end the sample."""
+    results = []
+    for way in ("context", "attach"):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+        opt = spec.make(model.parameters(), backend=backend, samples=samples)
+        if way == "attach":
+            opt.attach(model)
+        for _ in range(2):
+            opt.zero_grad()
+            for _ in range(samples):
+                with opt.sampled_params() if way == "context" else nullcontext():
+                    x = torch.ones(5, 3, requires_grad=True)
+                    (slope,) = torch.autograd.grad(model(x).sum(), x, create_graph=True)
+                    (slope.norm(dim=1) - 1).square().mean().backward()
+            opt.step()
+        results.append([p.detach().clone() for p in model.parameters()])
+    torch.testing.assert_close(*results)
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+@BACKENDS
+def test_a_model_that_changes_its_dtype_between_steps(spec: Spec, backend: str) -> None:
+    """Training goes on as that of a model of the new dtype would from a checkpoint."""
+    problem, finals = Problem(torch.float32), []
+    opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator())
+    for _ in range(3):
+        problem.step(opt, spec, spec.ways[0])
+    saved = copy.deepcopy((problem.model.state_dict(), opt.state_dict()))
+    problem.model.double()
+    problem.x, problem.y = problem.x.double(), problem.y.double()
+    resumed = Problem(torch.float64)
+    resumed.x, resumed.y = problem.x, problem.y
+    other = spec.make_for(resumed.model, backend=backend, generator=torch.Generator())
+    resumed.model.load_state_dict(saved[0])
+    other.load_state_dict(saved[1])
+    for run, optimizer in ((problem, opt), (resumed, other)):
+        optimizer.generator.manual_seed(7)
+        for _ in range(3):
+            run.step(optimizer, spec, spec.ways[0])
+        finals.append(run.weights())
+    torch.testing.assert_close(*finals, rtol=1e-4, atol=1e-5)
+
+
+@LOOPS
+@BACKENDS
+@pytest.mark.parametrize("name", ["lr", "betas", "beta", "tau", "momentum"])
+def test_an_argument_may_be_a_tensor_of_one_number(spec: Spec, backend: str, name: str) -> None:
+    finals = []
+    for kind in (float, lambda x: torch.tensor(x, dtype=torch.float64)):
+        problem = Problem(torch.float64)
+        opt = spec.make_for(problem.model, backend=backend, generator=torch.Generator().manual_seed(0))
+        for group in opt.param_groups:
+            if name in group:
+                value = group[name]
+                group[name] = tuple(map(kind, value)) if isinstance(value, tuple) else kind(value)
+        for _ in range(3):
+            problem.step(opt, spec, spec.ways[0])
+        finals.append(problem.weights())
+    torch.testing.assert_close(*finals)
+
+
+@BACKENDS
+@pytest.mark.parametrize("name", ["EVON", "VON", "IVON", "BBVI", "Vadam"])
+def test_a_group_that_became_deterministic_resumes(name: str, backend: str) -> None:
+    """State of a sampled matrix, such as the axes of EVON, may stay behind."""
+    spec, problem = BY_NAME[name], Problem()
+    params = [*problem.model.parameters()]
+    opt = spec.make([{"params": params[:2]}, {"params": params[2:]}], backend=backend)
+    problem.step(opt, spec, "context")
+    opt.param_groups[1]["deterministic"] = True
+    problem.step(opt, spec, "context")
+    other = spec.make([{"params": params[:2]}, {"params": params[2:]}], backend=backend)
+    other.load_state_dict(opt.state_dict())
+    assert same(snapshot(other), snapshot(opt))

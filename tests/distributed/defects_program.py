@@ -76,12 +76,42 @@ def uneven_inputs_are_refused(spec: Spec, backend: str) -> None:
     opt.detach()
 
 
+def samples_of_deterministic_weights_count(spec: Spec, backend: str) -> None:
+    """Adam's first step is α (ĝ + λ̃μ)/(√ĥ + λ̃), where ĥ is the mean of the squares of all samples' gradients."""
+    if spec.make([nn.Parameter(torch.ones(1))]).supports_deterministic:
+        return
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    ddp, weight = DistributedDataParallel(model), model[2].weight
+    groups = [
+        {"params": model[0].parameters()},
+        {"params": model[2].parameters(), "deterministic": True, "lr": 0.1, "prior_precision": 1.0},
+    ]
+    opt = spec.make(groups, backend=backend, samples=3, num_data=100).attach(ddp)
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(dist.get_rank()))
+    before, seen = weight.detach().clone(), []
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = ddp(x).square().mean()
+        loss.backward()
+        seen.append(weight.grad.clone())
+        return loss
+
+    opt.step(closure)
+    g = torch.stack(seen)
+    expected = before - 0.1 * (g.mean(0) + before / 100) / (g.square().mean(0).sqrt() + 1 / 100)
+    torch.testing.assert_close(weight.detach(), expected, msg=lambda text: f"{spec} {backend}: {text}")
+    opt.detach()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in LOOPED:
         for backend in ("plain", "native"):
             branches_stay_equal(spec, backend)
             uneven_inputs_are_refused(spec, backend)
+            samples_of_deterministic_weights_count(spec, backend)
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
 

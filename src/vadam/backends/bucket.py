@@ -7,7 +7,7 @@ can be laid end to end in one vector, up to a limit that bounds the temporaries;
 from __future__ import annotations
 
 import operator
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import starmap, zip_longest
 from types import ModuleType
@@ -163,10 +163,11 @@ class Bucket:
         names = scalar_fields(self.rule)
         return not names or len({*map(operator.itemgetter(*names), self.states)}) == 1
 
-    def set_scalars(self, values: dict[str, float]) -> None:
-        """Write the scalars into the state of every parameter."""
+    def set_scalars(self, values: Mapping[str, Any]) -> None:
+        """Write the scalars into the state of every parameter, as numbers of Python."""
+        numbers = {name: float(value) for name, value in values.items()}
         for state in self.states:
-            state.update(values)
+            state.update(numbers)
 
     def select(self, tensors: Grads) -> list[Tensor]:
         """Return the tensors of the bucket's parameters, one for each."""

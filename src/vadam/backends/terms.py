@@ -116,6 +116,9 @@ class Term:
     def __bool__(self) -> bool:
         return bool(self.value())
 
+    def __float__(self) -> float:
+        return float(self.value())
+
 
 def term(x: Any) -> Any:
     """Return a tensor as a term, and anything else as it is."""

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
-from vadam.optim.batch_size_watch import BatchSizeWatch
+from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
 from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
 from vadam.optim.estimate import gradients
 from vadam.optim.interrupts import Uninterrupted
@@ -129,20 +129,20 @@ class Attachment:
         self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
-        to_mean = Hook(optimizer, lambda opt, module: opt.eval())
+        before_save = Hook(optimizer, lambda opt, module: opt._to_mean("model.state_dict()"))
         handles: list[Any] = [
             model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
-            model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
-            model.register_load_state_dict_pre_hook(to_mean),
+            model.register_state_dict_pre_hook(before_save),  # what is saved is the mean
+            model.register_load_state_dict_pre_hook(Hook(optimizer, AttachedUse._before_load)),
         ]
         if optimizer.samples > 1 or optimizer.records_curvature:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
             handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
-        batch_size = next((group["batch_size"] for group in optimizer.param_groups if group.get("batch_size")), None)
-        if batch_size is not None:
+        if batch_size_of(optimizer.param_groups) is not None:
             ranks = 1 if self.replicas is None else dist.get_world_size(self.replicas)
-            watch = BatchSizeWatch(batch_size, optimizer.samples, ranks)
+            watch = BatchSizeWatch(optimizer.samples, ranks)
+            handles += [p.register_post_accumulate_grad_hook(watch.after_gradient) for p in optimizer._sampled()[-1:]]
             handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
             handles.append(optimizer.register_step_post_hook(watch.after_step))
         own = model.__dict__
@@ -289,6 +289,13 @@ class AttachedUse(CheckedOptimizer):
                     self._reset_step()
             self._begin_sample()
 
+    def _before_load(self, model: nn.Module) -> None:
+        """React to weights that are about to be loaded: a sample of those before ends, unless it has a gradient for ``step()``."""
+        self._to_mean("model.load_state_dict()")
+        paused = self._weights.paused
+        if paused is not None and not paused.has_new_gradient():
+            self._reset_step()
+
     def _after_backward(self) -> None:
         """React to the end of a backward pass of the attached model: with several samples, the sample has ended too."""
         if self._weights.sample is None:
@@ -296,7 +303,8 @@ class AttachedUse(CheckedOptimizer):
         with Uninterrupted():
             if self.records_curvature:
                 (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
-            if self._weights.owner is Owner.LOOP and self.samples > 1:
+            ends = self.samples > 1 and self._weights.owner is Owner.LOOP
+            if ends and self._weights.sample.has_new_gradient():  # not if torch.autograd.grad asked for others
                 self._close_sample()
 
     def zero_grad(self, set_to_none: bool = True) -> None:

@@ -86,10 +86,10 @@ class Estimate:
             p.grad = begun.get(p) if begun else None
 
     def _stash(self, last: Sample, g: Grads) -> None:
-        if self._h is None:
-            self._h = self._optimizer._curvatures(last, g)
-        elif self._before is not None:
-            recorded = self._rescaled(self._h, self._before, g)
+        if self._before is not None or self.count == 1:  # what was recorded leaves deterministic weights out
+            recorded: Grads = {} if self._h is None else self._h
+            if self._before is not None:
+                recorded = self._rescaled(recorded, self._before, g)
             self._h = self._optimizer._curvatures(last, g) | recorded
             self._before = None
         # The next gradient may be written to the same memory, as in buckets of DDP.

@@ -193,7 +193,7 @@ class VON(SecondOrder, Reparameterised):
                 here = [p for p in params if p.device == device]
                 old = torch.stack([self.state[p]["peak"] for p in here])
                 grads = [whole(g[p]) for p in here]  # a rank's own shard may be empty
-                norms = torch.stack(torch._foreach_norm(grads, math.inf, old.dtype))
+                norms = torch.stack(torch._foreach_norm(grads, math.inf))
                 new = rules.von.new_peak(old, norms, beta=1 - group["beta"])
                 kept = new if accept is None else torch.where(accept.to(device), new, old)
                 for p, peak in zip(here, kept.unbind(), strict=True):
