@@ -41,9 +41,7 @@ class BatchSizeWatch:
             gradient, self._gradient = self._gradient, None
             if gradient is None:
                 self._shares_backward = bool(self._shapes)
-            elif (
-                self._samples == 1 and gradient() is None
-            ):  # cleared: earlier passes were those of another optimizer's step
+            elif self._samples == 1 and gradient() is None:  # cleared after a step of another optimizer
                 self._shapes = []
             shapes = (x.shape for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor) and x.dim())
             self._shapes += [next(shapes, torch.Size([0]))]

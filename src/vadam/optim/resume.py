@@ -183,9 +183,8 @@ class Resumable(Optimizer):
                 for name, value in saved.items():
                     if name in wanted:
                         _check_value(name, value, is_scalar=name in scalar_fields(rule))
-                    known = (
-                        name in wanted or name in prior.FIELDS
-                    )  # or left by the rule before the group became deterministic
+                    # Others are left from before the group became deterministic.
+                    known = name in wanted or name in prior.FIELDS
                     of_weights = known and isinstance(value, torch.Tensor) and value.dim() and scope(rule) != "model"
                     if of_weights and tuple(value.shape) not in shapes_of(rule, name, p.shape):
                         raise ValueError(
