@@ -145,6 +145,19 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
         assert post.kl() > 0
 
 
+def every_rank_collects_a_posterior_in_the_same_order(spec: Spec) -> None:
+    sizes = range(2, 12)
+    model = nn.Sequential(*(nn.Linear(n, n + 1) for n in sizes)).double()
+    fully_shard(model)
+    opt = spec.make(model.named_parameters()).attach(model)
+    opt.zero_grad()
+    model(torch.ones(4, 2, dtype=torch.float64)).square().mean().backward()
+    opt.step()
+    post = opt.posterior(model)
+    assert [tuple(mean.shape) for mean in post.mean.values()] == [s for n in sizes for s in ((n + 1, n), (n + 1,))]
+    opt.detach()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in SPECS:
@@ -169,6 +182,7 @@ def main() -> None:
                 two.step(way)
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
+            every_rank_collects_a_posterior_in_the_same_order(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"
