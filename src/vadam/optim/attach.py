@@ -128,6 +128,7 @@ class Attachment:
     def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
         self.replicas = replicas_of(model)
+        self.captures = optimizer.records_curvature or (self.replicas is not None and optimizer.curvature_degree == 1)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
         to_mean = Hook(optimizer, lambda opt, module: opt.eval())
         handles: list[Any] = [
@@ -135,7 +136,7 @@ class Attachment:
             model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
             model.register_load_state_dict_pre_hook(to_mean),
         ]
-        if optimizer.samples > 1 or optimizer.records_curvature:
+        if optimizer.samples > 1 or self.captures:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
             handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
@@ -294,7 +295,7 @@ class AttachedUse(CheckedOptimizer):
         if self._weights.sample is None:
             return
         with Uninterrupted():
-            if self.records_curvature:
+            if self._attachment is not None and self._attachment.captures:  # ĥ belongs to the gradient as it is now
                 (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
             if self._weights.owner is Owner.LOOP and self.samples > 1:
                 self._close_sample()
