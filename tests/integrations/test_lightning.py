@@ -373,3 +373,51 @@ def test_manual_optimization_without_a_returned_loss(name: str, tmp_path: Path) 
     a, b = (p.sample(3, generator=torch.Generator().manual_seed(0)) for p in (saved, post))
     assert all(torch.equal(a[key], b[key]) for key in b)
     assert torch.equal(saved.kl(), post.kl())
+
+
+class PlainSteps(Regression):
+    """Takes its steps by ``step()`` without a closure, as Lightning's pages on manual optimization do."""
+
+    automatic_optimization = False
+
+    def training_step(self, batch: Any, index: int) -> None:
+        opt = self.optimizers()
+        opt.zero_grad()
+        for _ in range(self.opt.samples):
+            self.manual_backward(nn.functional.mse_loss(self.net(batch[0]), batch[1]))
+        opt.step()
+
+
+@LOOPED
+@pytest.mark.parametrize("attached", [True, False])
+def test_manual_steps_without_a_closure(spec: Spec, attached: bool, tmp_path: Path) -> None:
+    """Lightning gives ``step`` a closure that does nothing: the gradient from before it counts."""
+
+    class Attached(PlainSteps):
+        def configure_optimizers(self) -> Any:
+            return super().configure_optimizers().attach(self.net)
+
+    module = Attached(spec) if attached else PlainSteps(spec)
+    fit(module, tmp_path, callbacks=[] if attached else [PosteriorCallback()])
+
+    def step(opt: Any, loss: Callable[[], torch.Tensor]) -> None:
+        opt.attach(other.net)
+        opt.zero_grad()
+        loss().backward()
+        opt.step()
+
+    other = Regression(spec)
+    assert same(module.everything(), by_hand(other, step))
+    assert not same(module.weights(), Regression(spec).weights())
+    assert module.opt.skipped_steps == 0
+
+
+@pytest.mark.parametrize(("attached", "samples"), [(False, 1), (True, 2)])
+def test_manual_steps_from_no_sample_are_refused(attached: bool, samples: int, tmp_path: Path) -> None:
+    class Built(PlainSteps):
+        def configure_optimizers(self) -> Any:
+            opt = super().configure_optimizers()
+            return opt.attach(self.net) if attached else opt
+
+    with pytest.raises(RuntimeError, match=r"the closure took no gradient.*attach\(model\)"):
+        fit(Built(VADAM, samples=samples), tmp_path)

@@ -71,7 +71,10 @@ class PosteriorCallback(Callback):
                 f"accumulate_grad_batches={pieces} with samples={opt.samples}: the micro-batches of a step share one sample. "
                 f"Build the optimizer with samples=1, or train on larger minibatches"
             )
-        if opt.has_loop and (pieces > 1 or _scaler(trainer) is not None):
+        by_hand = (
+            not pl_module.automatic_optimization and opt.samples == 1
+        )  # training_step calls no forward that is hooked
+        if opt.has_loop and (pieces > 1 or by_hand or _scaler(trainer) is not None):
             opt.train()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
@@ -84,7 +87,8 @@ class PosteriorCallback(Callback):
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs  # manual optimization may return none
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
-        if self._step_is_due and opt.holds_sample:  # the step was skipped: the scaler has found an overflow
+        overflow_skips = _scaler(trainer) is not None
+        if overflow_skips and self._step_is_due and opt.holds_sample:  # the step was skipped
             opt.eval()
             opt.zero_grad()
             opt.skipped_steps += 1
