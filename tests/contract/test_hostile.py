@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 
 import numpy as np
@@ -405,6 +406,26 @@ def test_parameters_of_one_name_are_not_lost_from_the_posterior(spec: Spec) -> N
         for name, part in (("body", body), ("head", head))
     ]
     assert spec.make(named).posterior().num_weights == 24
+
+
+@BACKENDS
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)
+def test_a_model_traced_in_a_sample_is_traced_at_its_mean(spec: Spec, training: bool, backend: str) -> None:
+    """The graph has the operations of the network alone, not those that restore the mean."""
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend).attach(problem.model)
+    before = problem.weights()
+    problem.loss()
+    problem.model.train(training)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(problem.model, (problem.x,))
+    assert same(problem.weights(), before)
+    assert not opt.holds_sample
+    assert "copy_" not in str(traced.inlined_graph)
+    problem.model.eval()
+    assert torch.equal(traced(problem.x), problem.model(problem.x))
 
 
 @BACKENDS

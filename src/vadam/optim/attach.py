@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -45,6 +46,9 @@ class Hook:
         if torch._C._len_torch_dispatch_stack() and _is_exported(optimizer):
             with _disable_current_modes():  # what would be written to fake tensors is written to the weights
                 optimizer.eval()
+        elif torch.jit.is_tracing():
+            with _untraced():
+                optimizer.eval()
         elif torch._C._functorch.peek_interpreter_stack() is None:
             self._react(optimizer, module)
         else:  # a forward pass that torch.func transforms: to the optimizer the weights are plain tensors
@@ -57,6 +61,17 @@ class Hook:
             with _disable_current_modes():  # otherwise the copy of fake tensors would take the mean
                 optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
         return Hook, ()
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Keep what happens inside out of the graph that ``torch.jit.trace`` records."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)
 
 
 def _is_exported(optimizer: AttachedUse) -> bool:
