@@ -67,11 +67,11 @@ class Hook:
 def _untraced() -> Iterator[None]:
     """Keep what happens inside out of the graph that ``torch.jit.trace`` records."""
     state = torch._C._get_tracing_state()
-    torch._C._set_tracing_state(None)
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
     try:
         yield
     finally:
-        torch._C._set_tracing_state(state)
+        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
 
 
 def _is_exported(optimizer: AttachedUse) -> bool:
