@@ -21,6 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Spec
 from vadam import curvature
+from vadam.forward import sampled_outputs
 from vadam.rules.binding import call
 
 G = torch.Generator().manual_seed(1)
@@ -143,6 +144,12 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
         assert torch.equal(post.precision[name], whole(opt._precision(p)))
     if post.prior_precision is not None:
         assert post.kl() > 0
+    try:
+        sampled_outputs(model, post, sharded.x, 8)
+    except ValueError as error:
+        assert "the model is sharded" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("a sharded model would predict with its mean")
 
 
 def every_rank_collects_a_posterior_in_the_same_order(spec: Spec) -> None:
