@@ -341,6 +341,27 @@ def test_a_checkpoint_without_a_posterior_says_so(tmp_path: Path) -> None:
         posterior(tmp_path / "plain.ckpt")
 
 
+def test_a_checkpoint_is_evaluated_with_its_own_precision(tmp_path: Path) -> None:
+    """Lightning restores the weights of a checkpoint that is validated, and not the optimizer."""
+    noise = vadam.Gaussian(2.0)
+    module, callback = Regression(VADAM), PosteriorCallback(noise, samples=8)
+    fit(module, tmp_path, epochs=1, callbacks=[callback]).save_checkpoint(tmp_path / "early.ckpt")
+    trainer = fit(module, tmp_path, epochs=3, callbacks=[callback])
+    first = posterior(tmp_path / "early.ckpt")
+    last = module.opt.posterior(module)
+    pred = vadam.predict(module, first, X, 8, likelihood=noise, generator=torch.Generator().manual_seed(0))
+    fresh = lightning.Trainer(accelerator="cpu", logger=False, callbacks=[PosteriorCallback(noise, samples=8)])
+    for one in (trainer, fresh):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = one.validate(module, loader(), ckpt_path=tmp_path / "early.ckpt", verbose=False)[0]
+        assert found["val_log_likelihood"] == pytest.approx(float(pred.log_prob(Y).mean()), rel=1e-6)
+    trainer.save_checkpoint(tmp_path / "again.ckpt")
+    again = posterior(tmp_path / "again.ckpt")
+    assert all(torch.equal(again.precision[name], first.precision[name]) for name in first.precision)
+    assert all(not torch.equal(last.precision[name], first.precision[name]) for name in first.precision)
+
+
 class ByHand(Regression):
     """Takes its steps itself, and returns no loss."""
 
