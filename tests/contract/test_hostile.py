@@ -408,6 +408,19 @@ def test_parameters_of_one_name_are_not_lost_from_the_posterior(spec: Spec) -> N
     assert spec.make(named).posterior().num_weights == 24
 
 
+@LOOPS
+def test_the_mode_of_a_wrapped_model_is_that_of_the_module_inside(spec: Spec) -> None:
+    """Lightning sets the wrapper to evaluation mode for a validation, and only the module inside back to training mode."""
+    problem = Problem()
+    wrapper = nn.DataParallel(problem.model)
+    opt = spec.make(problem.model.parameters()).attach(wrapper)
+    for inside, samples in ((True, True), (False, False)):
+        wrapper.train(not inside)
+        problem.model.train(inside)
+        wrapper(problem.x)
+        assert opt.holds_sample == samples
+
+
 @BACKENDS
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)

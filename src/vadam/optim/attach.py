@@ -286,7 +286,8 @@ class AttachedUse(CheckedOptimizer):
                 f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
             )
         self._heal()
-        weights, training = self._weights, model.training
+        # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
+        weights, training = self._weights, unwrapped(model).training
         if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
             return
         if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
