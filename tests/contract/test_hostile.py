@@ -421,6 +421,27 @@ def test_the_mode_of_a_wrapped_model_is_that_of_the_module_inside(spec: Spec) ->
         assert opt.holds_sample == samples
 
 
+@LOOPS
+def test_the_module_inside_a_wrapper_is_evaluated_and_saved_at_the_mean(spec: Spec) -> None:
+    """As ``ddp.module`` and the network that a program has wrapped are, also between the micro-batches of a step."""
+    problem = Problem()
+    model, wrapper = problem.model, nn.DataParallel(problem.model)
+    opt = spec.make(model.parameters()).attach(wrapper)
+    before, mean = problem.weights(), model(problem.x).detach()
+    wrapper(problem.x).square().mean().backward()
+    assert opt.holds_sample
+    assert same([*model.state_dict().values()], before)
+    wrapper(problem.x).square().mean().backward()
+    model.eval()
+    assert torch.equal(model(problem.x), mean)
+    model.train()
+    wrapper(problem.x)
+    assert same(list(copy.deepcopy(model).parameters()), before)
+    opt.detach()
+    hooks = (model._forward_pre_hooks, model._state_dict_pre_hooks, model._load_state_dict_pre_hooks)
+    assert not any(hooks)
+
+
 @BACKENDS
 @pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
 @pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)

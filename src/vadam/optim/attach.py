@@ -16,6 +16,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake
 from torch.autograd.function import BackwardCFunction
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -147,10 +148,18 @@ class Attachment:
         before_forward = Hook(optimizer, AttachedUse._before_forward)
         to_mean = Hook(optimizer, lambda opt, module: opt.eval())
         handles: list[Any] = [
-            model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
-            model.register_state_dict_pre_hook(to_mean),  # what is saved is the mean
-            model.register_load_state_dict_pre_hook(to_mean),
-        ]
+            model.register_forward_pre_hook(before_forward, prepend=True)
+        ]  # FSDP2's collects the weights
+        if isinstance(
+            model, DataParallel | DistributedDataParallel
+        ):  # a program may evaluate and save the module inside
+            inside = Hook(optimizer, lambda opt, module: None if module.training else opt.eval())
+            handles.append(model.module.register_forward_pre_hook(inside, prepend=True))
+        for module in {model, unwrapped(model)}:
+            handles.append(module.register_state_dict_pre_hook(to_mean))  # what is saved is the mean
+            handles.append(module.register_load_state_dict_pre_hook(to_mean))
+            own = module.__dict__
+            own["_parameters"] = own.pop("_parameters")  # behind the hooks: a copy meets them first, and then the mean
         if optimizer.samples > 1 or self.captures:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
@@ -161,8 +170,6 @@ class Attachment:
             watch = BatchSizeWatch(batch_size, optimizer.samples, ranks)
             handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
             handles.append(optimizer.register_step_post_hook(watch.after_step))
-        own = model.__dict__
-        own["_parameters"] = own.pop("_parameters")  # behind the hooks: a copy meets them first, and then the mean
         self._finalizer = weakref.finalize(optimizer, _remove, handles)
         self._finalizer.atexit = False
 
