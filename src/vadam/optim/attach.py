@@ -47,7 +47,7 @@ class Hook:
         if torch._C._len_torch_dispatch_stack() and _is_exported(optimizer):
             with _disable_current_modes():  # what would be written to fake tensors is written to the weights
                 optimizer.eval()
-        elif torch.jit.is_tracing():
+        elif torch._C._is_tracing():
             with _untraced():
                 optimizer.eval()
         elif torch._C._functorch.peek_interpreter_stack() is None:
@@ -143,6 +143,7 @@ class Attachment:
 
     def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
+        self.is_wrapped = unwrapped(model) is not model
         self.replicas = replicas_of(model)
         self.captures = optimizer.records_curvature or (self.replicas is not None and optimizer.curvature_degree == 1)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
@@ -294,7 +295,8 @@ class AttachedUse(CheckedOptimizer):
             )
         self._heal()
         # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
-        weights, training = self._weights, unwrapped(model).training
+        is_wrapped = self._attachment is not None and self._attachment.is_wrapped
+        weights, training = self._weights, (unwrapped(model) if is_wrapped else model).training
         if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
             return
         if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
