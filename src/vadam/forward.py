@@ -9,6 +9,7 @@ results are.
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
@@ -27,6 +28,7 @@ from torch.utils.data import DataLoader
 
 from vadam.backends.gaussian_draws import draw_weights
 from vadam.backends.row_products import rows_times_matrices
+from vadam.backends.shards import is_sharded
 from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
 
@@ -104,6 +106,7 @@ def sampled_outputs(
         if isinstance(value, bool) or not isinstance(value, int) or value < 1:
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
     model, prefix = _unwrapped(model)
+    _refuse_sharded(model)
     batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
     if not batches:
         raise ValueError("x holds no batch: give at least one")
@@ -237,6 +240,18 @@ def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
         if inner is None:
             return model, prefix
         model, prefix = inner, f"{prefix}{name}."
+
+
+def _refuse_sharded(model: nn.Module) -> None:
+    """Raise if FSDP2 shards the model: its forward passes gather the mean in place of the draws."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    if any(is_sharded(p) for p in model.parameters()) or (
+        fsdp is not None and any(isinstance(module, fsdp.FSDPModule) for module in model.modules())
+    ):
+        raise ValueError(
+            "the model is sharded, and its forward passes would use the mean instead of the draws: predict with one that is not. "
+            "opt.posterior(model) is whole on every rank and fits a model that was built anew"
+        )
 
 
 def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:

@@ -4,6 +4,7 @@ import copy
 import io
 import pickle
 import re
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext
 
@@ -406,6 +407,60 @@ def test_parameters_of_one_name_are_not_lost_from_the_posterior(spec: Spec) -> N
         for name, part in (("body", body), ("head", head))
     ]
     assert spec.make(named).posterior().num_weights == 24
+
+
+@LOOPS
+def test_the_mode_of_a_wrapped_model_is_that_of_the_module_inside(spec: Spec) -> None:
+    """Lightning sets the wrapper to evaluation mode for a validation, and only the module inside back to training mode."""
+    problem = Problem()
+    wrapper = nn.DataParallel(problem.model)
+    opt = spec.make(problem.model.parameters()).attach(wrapper)
+    for inside, samples in ((True, True), (False, False)):
+        wrapper.train(not inside)
+        problem.model.train(inside)
+        wrapper(problem.x)
+        assert opt.holds_sample == samples
+
+
+@LOOPS
+def test_the_module_inside_a_wrapper_is_evaluated_and_saved_at_the_mean(spec: Spec) -> None:
+    """As ``ddp.module`` and the network that a program has wrapped are, also between the micro-batches of a step."""
+    problem = Problem()
+    model, wrapper = problem.model, nn.DataParallel(problem.model)
+    opt = spec.make(model.parameters()).attach(wrapper)
+    before, mean = problem.weights(), model(problem.x).detach()
+    wrapper(problem.x).square().mean().backward()
+    assert opt.holds_sample
+    assert same([*model.state_dict().values()], before)
+    wrapper(problem.x).square().mean().backward()
+    model.eval()
+    assert torch.equal(model(problem.x), mean)
+    model.train()
+    wrapper(problem.x)
+    assert same(list(copy.deepcopy(model).parameters()), before)
+    opt.detach()
+    hooks = (model._forward_pre_hooks, model._state_dict_pre_hooks, model._load_state_dict_pre_hooks)
+    assert not any(hooks)
+
+
+@BACKENDS
+@pytest.mark.parametrize("training", [False, True], ids=["eval", "train"])
+@pytest.mark.parametrize("spec", [spec for spec in SPECS if spec.name in ("Vadam", "EVON")], ids=str)
+def test_a_model_traced_in_a_sample_is_traced_at_its_mean(spec: Spec, training: bool, backend: str) -> None:
+    """The graph has the operations of the network alone, not those that restore the mean."""
+    problem = Problem(torch.float32)
+    opt = spec.make_for(problem.model, backend=backend).attach(problem.model)
+    before = problem.weights()
+    problem.loss()
+    problem.model.train(training)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        traced = torch.jit.trace(problem.model, (problem.x,))
+    assert same(problem.weights(), before)
+    assert not opt.holds_sample
+    assert "copy_" not in str(traced.inlined_graph)
+    problem.model.eval()
+    assert torch.equal(traced(problem.x), problem.model(problem.x))
 
 
 @BACKENDS

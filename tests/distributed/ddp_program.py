@@ -3,6 +3,7 @@
 
 import os
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -14,6 +15,7 @@ from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor
 from torch.nn.parallel import DistributedDataParallel
+from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Problem, Spec
 from vadam import curvature
@@ -80,6 +82,38 @@ def refuses_to_be_attached_inside(spec: Spec) -> None:
     else:
         raise AssertionError(f"{spec} must not go on inside DistributedDataParallel")
     opt.detach()
+
+
+def after_scaling_and_clipping(spec: Spec, rows: slice, way: str, scale: float) -> list[Tensor]:
+    """Train with a scaled loss whose gradient is unscaled and clipped, as GradScaler and trainers do."""
+    torch.manual_seed(0)
+    problem = Problem()
+    ddp, params = DistributedDataParallel(problem.model), list(problem.model.parameters())
+    opt = spec.make(params, generator=torch.Generator().manual_seed(0)).attach(ddp)
+
+    def take_gradient() -> None:
+        opt.zero_grad()
+        (scale * (ddp(problem.x[rows]) - problem.y[rows]).square().mean()).backward()
+
+    def rescale() -> None:
+        for p in params:
+            p.grad /= scale
+        clip_grad_norm_(params, 0.05)
+
+    def closure() -> None:
+        take_gradient()
+        rescale()
+
+    for _ in range(2):
+        if way == "closure":
+            opt.step(closure)
+            continue
+        with opt.sampled_params() if way == "context" else nullcontext():
+            take_gradient()
+        rescale()
+        opt.step()
+    opt.detach()
+    return params + list(opt.posterior().precision.values())
 
 
 def main() -> None:
@@ -156,6 +190,11 @@ def main() -> None:
                 loss().backward()
             several.step()
         assert equal_on_all_ranks([p.detach() for p in problem.model.parameters()]), f"{spec}: two samples"
+        several.detach()
+        for way in ("closure", "context", "attach"):
+            plain, scaled = (after_scaling_and_clipping(spec, rows, way, scale) for scale in (1.0, 64.0))
+            for a, b in zip(plain, scaled, strict=True):
+                torch.testing.assert_close(b, a, rtol=1e-9, atol=1e-12)
         if rank == 0:
             print("ok", spec, flush=True)
 

@@ -21,6 +21,7 @@ from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Spec
 from vadam import curvature
+from vadam.forward import sampled_outputs
 from vadam.rules.binding import call
 
 G = torch.Generator().manual_seed(1)
@@ -143,6 +144,25 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
         assert torch.equal(post.precision[name], whole(opt._precision(p)))
     if post.prior_precision is not None:
         assert post.kl() > 0
+    try:
+        sampled_outputs(model, post, sharded.x, 8)
+    except ValueError as error:
+        assert "the model is sharded" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError("a sharded model would predict with its mean")
+
+
+def every_rank_collects_a_posterior_in_the_same_order(spec: Spec) -> None:
+    sizes = range(2, 12)
+    model = nn.Sequential(*(nn.Linear(n, n + 1) for n in sizes)).double()
+    fully_shard(model)
+    opt = spec.make(model.named_parameters()).attach(model)
+    opt.zero_grad()
+    model(torch.ones(4, 2, dtype=torch.float64)).square().mean().backward()
+    opt.step()
+    post = opt.posterior(model)
+    assert [tuple(mean.shape) for mean in post.mean.values()] == [s for n in sizes for s in ((n + 1, n), (n + 1,))]
+    opt.detach()
 
 
 def main() -> None:
@@ -169,6 +189,7 @@ def main() -> None:
                 two.step(way)
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
+            every_rank_collects_a_posterior_in_the_same_order(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"

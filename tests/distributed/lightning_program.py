@@ -33,11 +33,15 @@ class Regression(lightning.LightningModule):
         super().__init__()
         torch.manual_seed(0)
         self.net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
-        self.spec, self.drawn = spec, []
+        self.spec, self.drawn, self.holds_sample = spec, [], []
 
     def training_step(self, batch: Any, index: int) -> torch.Tensor:
+        self.holds_sample.append(self.opt.holds_sample)
         self.drawn.append(torch.cat([p.detach().flatten() for p in self.net.parameters()]))
         return nn.functional.mse_loss(self.net(batch[0]), batch[1])
+
+    def validation_step(self, batch: Any, index: int) -> None:
+        pass
 
     def configure_optimizers(self) -> Any:
         self.opt = self.spec.make_for(self.net, num_data=32)
@@ -71,12 +75,13 @@ def main(folder: str) -> None:
             max_epochs=2, accelerator="cpu", strategy="ddp", devices=int(os.environ["LOCAL_WORLD_SIZE"]), logger=False,
             accumulate_grad_batches=2, enable_checkpointing=False, enable_progress_bar=False, enable_model_summary=False,
             default_root_dir=folder, callbacks=[PosteriorCallback(), saving],
-        ).fit(module, DataLoader(TensorDataset(X, Y), batch_size=4))  # fmt: skip
+        ).fit(module, *(DataLoader(TensorDataset(X, Y), batch_size=4) for _ in range(2)))  # fmt: skip
         assert saving.saved
         post = module.opt.posterior(module)
         assert list(post.mean) == ["net.0.weight", "net.0.bias", "net.2.weight", "net.2.bias"]
         for value in (*post.mean.values(), *post.precision.values()):
             assert equal_on_all_ranks(value), f"{spec}: the ranks differ"
+        assert all(module.holds_sample), f"{spec}: a micro-batch was taken at the mean"
         assert torch.equal(module.drawn[0], module.drawn[1]), f"{spec}: micro-batches have samples of their own"
         assert not equal_on_all_ranks(module.drawn[0]), f"{spec}: the ranks drew the same noise"
         if dist.get_rank() == 0:

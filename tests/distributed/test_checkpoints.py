@@ -1,5 +1,6 @@
 """Checkpoints by torch.distributed.checkpoint: saved by two ranks, loaded by two, four and one."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -110,4 +111,6 @@ def test_a_checkpoint_is_not_written_over_and_a_half_written_one_is_not_found(tm
     with pytest.raises(ValueError, match=r"step must be an integer, at least 0, got -1"):
         checkpoint.save(tmp_path, model, opt, step=-1)
     checkpoint.save(tmp_path, model, opt, step=11)
+    assert checkpoint.latest(tmp_path).name == "step-00000011"
+    shutil.copytree(checkpoint.latest(tmp_path), tmp_path / "step-00000012-best")
     assert checkpoint.latest(tmp_path).name == "step-00000011"

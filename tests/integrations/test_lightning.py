@@ -341,6 +341,27 @@ def test_a_checkpoint_without_a_posterior_says_so(tmp_path: Path) -> None:
         posterior(tmp_path / "plain.ckpt")
 
 
+def test_a_checkpoint_is_evaluated_with_its_own_precision(tmp_path: Path) -> None:
+    """Lightning restores the weights of a checkpoint that is validated, and not the optimizer."""
+    noise = vadam.Gaussian(2.0)
+    module, callback = Regression(VADAM), PosteriorCallback(noise, samples=8)
+    fit(module, tmp_path, epochs=1, callbacks=[callback]).save_checkpoint(tmp_path / "early.ckpt")
+    trainer = fit(module, tmp_path, epochs=3, callbacks=[callback])
+    first = posterior(tmp_path / "early.ckpt")
+    last = module.opt.posterior(module)
+    pred = vadam.predict(module, first, X, 8, likelihood=noise, generator=torch.Generator().manual_seed(0))
+    fresh = lightning.Trainer(accelerator="cpu", logger=False, callbacks=[PosteriorCallback(noise, samples=8)])
+    for one in (trainer, fresh):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = one.validate(module, loader(), ckpt_path=tmp_path / "early.ckpt", verbose=False)[0]
+        assert found["val_log_likelihood"] == pytest.approx(float(pred.log_prob(Y).mean()), rel=1e-6)
+    trainer.save_checkpoint(tmp_path / "again.ckpt")
+    again = posterior(tmp_path / "again.ckpt")
+    assert all(torch.equal(again.precision[name], first.precision[name]) for name in first.precision)
+    assert all(not torch.equal(last.precision[name], first.precision[name]) for name in first.precision)
+
+
 class ByHand(Regression):
     """Takes its steps itself, and returns no loss."""
 
@@ -373,3 +394,51 @@ def test_manual_optimization_without_a_returned_loss(name: str, tmp_path: Path) 
     a, b = (p.sample(3, generator=torch.Generator().manual_seed(0)) for p in (saved, post))
     assert all(torch.equal(a[key], b[key]) for key in b)
     assert torch.equal(saved.kl(), post.kl())
+
+
+class PlainSteps(Regression):
+    """Takes its steps by ``step()`` without a closure, as Lightning's pages on manual optimization do."""
+
+    automatic_optimization = False
+
+    def training_step(self, batch: Any, index: int) -> None:
+        opt = self.optimizers()
+        opt.zero_grad()
+        for _ in range(self.opt.samples):
+            self.manual_backward(nn.functional.mse_loss(self.net(batch[0]), batch[1]))
+        opt.step()
+
+
+@LOOPED
+@pytest.mark.parametrize("attached", [True, False])
+def test_manual_steps_without_a_closure(spec: Spec, attached: bool, tmp_path: Path) -> None:
+    """Lightning gives ``step`` a closure that does nothing: the gradient from before it counts."""
+
+    class Attached(PlainSteps):
+        def configure_optimizers(self) -> Any:
+            return super().configure_optimizers().attach(self.net)
+
+    module = Attached(spec) if attached else PlainSteps(spec)
+    fit(module, tmp_path, callbacks=[] if attached else [PosteriorCallback()])
+
+    def step(opt: Any, loss: Callable[[], torch.Tensor]) -> None:
+        opt.attach(other.net)
+        opt.zero_grad()
+        loss().backward()
+        opt.step()
+
+    other = Regression(spec)
+    assert same(module.everything(), by_hand(other, step))
+    assert not same(module.weights(), Regression(spec).weights())
+    assert module.opt.skipped_steps == 0
+
+
+@pytest.mark.parametrize(("attached", "samples"), [(False, 1), (True, 2)])
+def test_manual_steps_from_no_sample_are_refused(attached: bool, samples: int, tmp_path: Path) -> None:
+    class Built(PlainSteps):
+        def configure_optimizers(self) -> Any:
+            opt = super().configure_optimizers()
+            return opt.attach(self.net) if attached else opt
+
+    with pytest.raises(RuntimeError, match=r"the closure took no gradient.*attach\(model\)"):
+        fit(Built(VADAM, samples=samples), tmp_path)

@@ -178,6 +178,37 @@ def test_hugging_face_resume(spec: Spec, tmp_path: Path) -> None:
     assert same(everything(resumed, fresh), everything(model, opt))
 
 
+@LOOPED
+def test_the_posterior_of_the_best_checkpoint_as_the_page_says(spec: Spec, tmp_path: Path) -> None:
+    """The Trainer loads the best weights by itself, and its optimizer stays that of the last step."""
+    transformers = pytest.importorskip("transformers", reason='transformers is not installed: pip install "vadam[hf]"')
+    page = (Path(__file__).parents[2] / "docs" / "fine-tuning.md").read_text()
+    assert 'opt.load_state_dict(torch.load(f"{best}/optimizer.pt", weights_only=True))' in page
+    seen: dict[int, list[torch.Tensor]] = {}
+
+    class Noting(transformers.TrainerCallback):
+        def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            post = opt.posterior(model)
+            seen[state.global_step] = [*post.mean.values(), *post.precision.values()]
+
+    options = {
+        "num_train_epochs": 3,
+        "eval_strategy": "epoch",
+        "save_strategy": "epoch",
+        "load_best_model_at_end": True,
+    }
+    model, opt = pair(spec)
+    with quietly():
+        training = trainer(model, opt, tmp_path, metric_for_best_model="loss", greater_is_better=True, **options)
+        training.add_callback(Noting)
+        training.train()
+    best = training.state.best_model_checkpoint
+    opt.load_state_dict(torch.load(f"{best}/optimizer.pt", weights_only=True))
+    post = opt.posterior(model)
+    assert training.state.best_global_step < 12
+    assert same([*post.mean.values(), *post.precision.values()], seen[training.state.best_global_step])
+
+
 @covers("Hugging Face Trainer", "gradient accumulation, clipping, evaluation at the mean", refuses=True)
 @NEEDS_CLOSURE
 def test_hugging_face_has_no_closures(spec: Spec, tmp_path: Path) -> None:

@@ -96,8 +96,12 @@ def load(path: str | os.PathLike[str], model: nn.Module, opt: VariationalOptimiz
 
 def latest(folder: str | os.PathLike[str]) -> Path | None:
     """Return the newest complete checkpoint, or None."""
-    whole = [path.parent for path in Path(folder).glob("step-*/.metadata")]
-    return max(whole, key=lambda path: int(path.name.removeprefix("step-")), default=None)
+    whole = [path.parent for path in Path(folder).glob("step-*/.metadata") if _step_of(path.parent).isdecimal()]
+    return max(whole, key=lambda path: int(_step_of(path)), default=None)
+
+
+def _step_of(path: Path) -> str:
+    return path.name.removeprefix("step-")
 
 
 @contextmanager

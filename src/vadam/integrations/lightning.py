@@ -30,6 +30,7 @@ try:
 except ImportError as error:
     raise ImportError('vadam.integrations.lightning needs Lightning: pip install "vadam[lightning]"') from error
 
+Posterior = MeanFieldGaussian | RotatedGaussian | FullGaussian
 KEY = "vadam_posterior"
 AXES = ("left", "right")
 
@@ -49,7 +50,8 @@ class PosteriorCallback(Callback):
     ) -> None:
         self.likelihood, self.samples, self.optimizer = likelihood, samples, optimizer
         self._losses: list[Tensor] = []
-        self._snapshot: MeanFieldGaussian | RotatedGaussian | FullGaussian | None = None
+        self._snapshot: Posterior | None = None
+        self._loaded: Posterior | None = None  # of a checkpoint whose weights the module holds, until training goes on
         self._saving: Any = None
         self._step_is_due = False
 
@@ -57,6 +59,7 @@ class PosteriorCallback(Callback):
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         opt = self._optimizer(trainer)
+        self._loaded = None
         if (opt._attachment is None or trainer.world_size > 1) and trainer.model is not None:
             opt.attach(trainer.model)  # the DistributedDataParallel wrapper, if there are several ranks
         # Lightning unscales the gradients itself, in order to clip them, and skips a step that overflows.
@@ -71,7 +74,8 @@ class PosteriorCallback(Callback):
                 f"accumulate_grad_batches={pieces} with samples={opt.samples}: the micro-batches of a step share one sample. "
                 f"Build the optimizer with samples=1, or train on larger minibatches"
             )
-        if opt.has_loop and (pieces > 1 or _scaler(trainer) is not None):
+        by_hand = not pl_module.automatic_optimization and opt.samples == 1  # training_step calls no forward with hooks
+        if opt.has_loop and (pieces > 1 or by_hand or _scaler(trainer) is not None):
             opt.train()
 
     def on_before_optimizer_step(self, trainer: Trainer, pl_module: LightningModule, optimizer: Any) -> None:
@@ -84,7 +88,8 @@ class PosteriorCallback(Callback):
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs  # manual optimization may return none
         if loss is not None:
             self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
-        if self._step_is_due and opt.holds_sample:  # the step was skipped: the scaler has found an overflow
+        overflow_skips = _scaler(trainer) is not None
+        if overflow_skips and self._step_is_due and opt.holds_sample:  # the step was skipped
             opt.eval()
             opt.zero_grad()
             opt.skipped_steps += 1
@@ -99,8 +104,8 @@ class PosteriorCallback(Callback):
 
     def on_validation_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._to_mean(trainer)
-        if self.likelihood is not None and trainer.optimizers:
-            self._snapshot = self._optimizer(trainer).posterior(pl_module)
+        if self.likelihood is not None and (trainer.optimizers or self._loaded is not None):
+            self._snapshot = self._posterior(trainer, pl_module)
 
     def on_test_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         self._to_mean(trainer)
@@ -145,7 +150,7 @@ class PosteriorCallback(Callback):
     # Checkpoints ----------------------------------------------------------------------------------------------------------------
 
     def on_save_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
-        post = self._optimizer(trainer).posterior(pl_module)
+        post = self._posterior(trainer, pl_module)
         checkpoint[KEY] = {
             "precision": post.precision,
             "prior_precision": None if post.prior_precision is None else dict(post.prior_precision),
@@ -158,6 +163,13 @@ class PosteriorCallback(Callback):
             checkpoint[KEY]["shapes"] = {name: list(shape) for name, shape in post.shapes.items()}
         else:
             checkpoint[KEY]["shares"] = {name: list(part) for name, part in post.shares.items()}
+
+    def on_load_checkpoint(self, trainer: Trainer, pl_module: LightningModule, checkpoint: dict[str, Any]) -> None:
+        self._loaded = posterior(checkpoint).to(pl_module.device) if KEY in checkpoint else None
+
+    def _posterior(self, trainer: Trainer, pl_module: LightningModule) -> Posterior:
+        """Return the posterior whose mean the module holds: an evaluation of a checkpoint restores no optimizer."""
+        return self._optimizer(trainer).posterior(pl_module) if self._loaded is None else self._loaded
 
     def _to_mean(self, trainer: Trainer) -> None:
         if trainer.optimizers:
@@ -176,9 +188,7 @@ class PosteriorCallback(Callback):
         )
 
 
-def posterior(
-    checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu"
-) -> MeanFieldGaussian | RotatedGaussian | FullGaussian:
+def posterior(checkpoint: str | os.PathLike[str] | dict[str, Any], *, device: str = "cpu") -> Posterior:
     """Return the posterior in a checkpoint written with a :class:`PosteriorCallback`; reading it never unpickles."""
     content = (
         checkpoint if isinstance(checkpoint, dict) else torch.load(checkpoint, map_location=device, weights_only=True)

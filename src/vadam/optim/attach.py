@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
@@ -15,6 +16,7 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake
 from torch.autograd.function import BackwardCFunction
+from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
@@ -45,6 +47,9 @@ class Hook:
         if torch._C._len_torch_dispatch_stack() and _is_exported(optimizer):
             with _disable_current_modes():  # what would be written to fake tensors is written to the weights
                 optimizer.eval()
+        elif torch._C._is_tracing():
+            with _untraced():
+                optimizer.eval()
         elif torch._C._functorch.peek_interpreter_stack() is None:
             self._react(optimizer, module)
         else:  # a forward pass that torch.func transforms: to the optimizer the weights are plain tensors
@@ -57,6 +62,17 @@ class Hook:
             with _disable_current_modes():  # otherwise the copy of fake tensors would take the mean
                 optimizer.eval()  # the model is being copied or pickled: the copy holds the mean
         return Hook, ()
+
+
+@contextmanager
+def _untraced() -> Iterator[None]:
+    """Keep what happens inside out of the graph that ``torch.jit.trace`` records."""
+    state = torch._C._get_tracing_state()
+    torch._C._set_tracing_state(None)  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        torch._C._set_tracing_state(state)  # type: ignore[attr-defined]
 
 
 def _is_exported(optimizer: AttachedUse) -> bool:
@@ -127,15 +143,25 @@ class Attachment:
 
     def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
+        self.is_wrapped = unwrapped(model) is not model
         self.replicas = replicas_of(model)
+        self.captures = optimizer.records_curvature or (self.replicas is not None and optimizer.curvature_degree == 1)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
         before_save = Hook(optimizer, lambda opt, module: opt._to_mean("model.state_dict()"))
         handles: list[Any] = [
-            model.register_forward_pre_hook(before_forward, prepend=True),  # FSDP2's own collects the weights
-            model.register_state_dict_pre_hook(before_save),  # what is saved is the mean
-            model.register_load_state_dict_pre_hook(Hook(optimizer, AttachedUse._before_load)),
+            # Before FSDP2's own hook, which collects the weights.
+            model.register_forward_pre_hook(before_forward, prepend=True)
         ]
-        if optimizer.samples > 1 or optimizer.records_curvature:
+        if isinstance(model, DataParallel | DistributedDataParallel):
+            # A program may evaluate and save the module inside.
+            inside = Hook(optimizer, lambda opt, module: None if module.training else opt.eval())
+            handles.append(model.module.register_forward_pre_hook(inside, prepend=True))
+        for module in {model, unwrapped(model)}:
+            handles.append(module.register_state_dict_pre_hook(before_save))  # what is saved is the mean
+            handles.append(module.register_load_state_dict_pre_hook(Hook(optimizer, AttachedUse._before_load)))
+            own = module.__dict__
+            own["_parameters"] = own.pop("_parameters")  # behind the hooks: a copy meets them first, and then the mean
+        if optimizer.samples > 1 or self.captures:
             ended = BackwardHook(optimizer)
             handles.append(model.register_forward_hook(OutputHook(ended)))
             handles += [p.register_post_accumulate_grad_hook(ended) for p in optimizer._sampled()]
@@ -145,8 +171,6 @@ class Attachment:
             handles += [p.register_post_accumulate_grad_hook(watch.after_gradient) for p in optimizer._sampled()[-1:]]
             handles.append(model.register_forward_pre_hook(watch.before_forward, with_kwargs=True))
             handles.append(optimizer.register_step_post_hook(watch.after_step))
-        own = model.__dict__
-        own["_parameters"] = own.pop("_parameters")  # behind the hooks: a copy meets them first, and then the mean
         self._finalizer = weakref.finalize(optimizer, _remove, handles)
         self._finalizer.atexit = False
 
@@ -270,7 +294,9 @@ class AttachedUse(CheckedOptimizer):
                 f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
             )
         self._heal()
-        weights, training = self._weights, model.training
+        # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
+        is_wrapped = self._attachment is not None and self._attachment.is_wrapped
+        weights, training = self._weights, (unwrapped(model) if is_wrapped else model).training
         if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
             return
         if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw
@@ -301,7 +327,7 @@ class AttachedUse(CheckedOptimizer):
         if self._weights.sample is None:
             return
         with Uninterrupted():
-            if self.records_curvature:
+            if self._attachment is not None and self._attachment.captures:  # ĥ belongs to the gradient as it is now
                 (self._weights.sample.norms,) = self._norms(gradients(self._trained()))
             ends = self.samples > 1 and self._weights.owner is Owner.LOOP
             if ends and self._weights.sample.has_new_gradient():  # not if torch.autograd.grad asked for others

@@ -21,6 +21,7 @@ from vadam.optim import checks, prior
 from vadam.optim.averages import copies, mean_of_losses
 from vadam.optim.context import sampled_params
 from vadam.optim.estimate import Estimate, gradients
+from vadam.optim.gradient_marks import GradientMarks
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.recovery import ClosureCall, Recovery
 from vadam.optim.rule_optimizer import Group
@@ -34,6 +35,8 @@ Closure = Callable[[], Any]
 
 class VariationalOptimizer(Recovery):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
+
+    _used: GradientMarks | None  # the gradients that the last step with a closure left
 
     def __init__(
         self,
@@ -69,6 +72,7 @@ class VariationalOptimizer(Recovery):
         self._caches = []
         self._estimate = Estimate(self)
         self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
+        self._used = None
         weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
@@ -140,6 +144,7 @@ class VariationalOptimizer(Recovery):
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
                 mean_loss = mean_of_losses(losses)
                 self._update_after_closure(gradients(params), mean_loss)
+                self._used = GradientMarks(params)
                 self._reset_step()
         except BaseException:
             self._drop_step()
@@ -147,7 +152,15 @@ class VariationalOptimizer(Recovery):
         return mean_loss
 
     def _update_after_closure(self, grads: Grads, mean_loss: Any) -> None:
-        if not self._estimate.count and mean_loss is None:  # how a trainer says that it leaves this batch out
+        # A trainer says so that it leaves this batch out; Lightning's manual optimization, that it took the gradient before.
+        did_nothing = mean_loss is None and not self._estimate.count
+        if did_nothing and grads and (self._used is None or self._used.any_is_new()):
+            raise RuntimeError(
+                "step(closure): the closure took no gradient, and the one that is there was not taken at a sample of this step. Call "
+                "opt.attach(model) once with the module that the loop calls, and build the optimizer with samples=1, or pass a closure "
+                "that computes the loss and calls backward()"
+            )
+        if did_nothing:
             self._skip()
         elif not grads or not self._estimate.count:
             raise RuntimeError("the closure left no gradient on this optimizer's parameters: it must call backward()")

@@ -93,9 +93,9 @@ def shares_of(opt: PosteriorOptimizer, name: dict[Tensor, str], precision: dict[
 
     Where the rule does not keep the start apart, it is at most the smallest s of all weights: none has had less curvature since.
     """
-    sampled = set(opt._sampled())
-    found: dict[str, Shares] = {}
-    kept = [opt.state[p]["s"] for p in sampled if "s" in opt.state[p] and "s0" not in opt.state[p] and p.numel()]
+    params = opt._sampled()
+    sampled, found = set(params), dict[str, Shares]()
+    kept = [opt.state[p]["s"] for p in params if "s" in opt.state[p] and "s0" not in opt.state[p] and p.numel()]
     least = max(0.0, min([float(whole(s).min()) for s in kept], default=0.0))
     for group, p in opt._grouped():
         state = opt.state[p]
