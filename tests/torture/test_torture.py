@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 import time
 from importlib import import_module
@@ -130,6 +131,15 @@ def test_the_page_is_that_of_the_record() -> None:
     from torture.page import PAGE, RECORD, page
 
     assert PAGE.read_text() == page(json.loads(RECORD.read_text())), "run: python -m torture.page"
+
+
+def test_each_test_that_keeps_a_finding_mended_exists() -> None:
+    from torture.page import FOUND
+
+    named = set(re.findall(r"`(test_\w+)`", FOUND.read_text()))
+    sources = [path.read_text() for folder in ("tests", "paper/tests") for path in (ROOT / folder).rglob("test_*.py")]
+    assert len(named) > 100
+    assert named <= {name for source in sources for name in re.findall(r"def (test_\w+)", source)}
 
 
 def test_records_are_joined() -> None:
