@@ -287,6 +287,10 @@ def test_progress_is_reported():
             "drops_out=True needs a vadam.ensemble.MLP",
         ),
         ({"network": nn.Linear(3, 1), "engine": "bmm"}, "engine='bmm' is for perceptrons"),
+        (
+            {"method": Method("vadam", batch_size=8), "batch_size": 4},
+            "the method has batch_size=8, but a step of the training sees batch_size=4 examples",
+        ),
     ],
 )
 def test_wrong_arguments(change, message):
