@@ -265,6 +265,7 @@ BAD = {
         "must be positive definite, but its first 2 rows and columns are not",
     ),
     "full, other kind": (lambda: random_full().kl_to(random_mean_field()), "convert it with FullGaussian.of"),
+    "full of a rotated": (lambda: FullGaussian.of(random_rotated()), "a RotatedGaussian has full()"),
     "full, other weights": (
         lambda: random_full().kl_to(FullGaussian(torch.ones(2), torch.eye(2), {"w": torch.Size([2])})),
         "other must be over the same weights",

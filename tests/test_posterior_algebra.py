@@ -58,6 +58,18 @@ def test_a_pruned_posterior_counts_the_other_weights_alone():
     )
 
 
+def test_weights_that_are_pruned_have_no_density_elsewhere():
+    post = gaussian()
+    pruned = post.prune(0.5)[1]
+    assert (pruned.log_prob(post.sample(4)) == -torch.inf).all()
+    draws = pruned.sample(4)
+    mixture = vadam.Mixture([pruned, pruned.tempered(2.0)])
+    expected = torch.stack([component.log_prob(draws) for component in mixture.components]).exp().mean(0).log()
+    torch.testing.assert_close(mixture.log_prob(draws), expected)
+    same = vadam.Mixture([post, post.prune(0.0)[1]])
+    torch.testing.assert_close(same.log_prob(draws), post.log_prob(draws))
+
+
 @pytest.mark.parametrize("fraction", [0.0, 0.2, 0.5])
 def test_pruning_again_removes_further_weights(fraction):
     first_masks, once = gaussian().prune(0.5)
@@ -229,6 +241,10 @@ WRONG = {
     "kl to zeros": (lambda: gaussian().kl_to(gaussian().prune(0.5)[1]), r"is infinite: compare by distance\(\)"),
     "symmetric kl": (lambda: gaussian().prune(0.5)[1].symmetric_kl(gaussian()), "has pruned weights of"),
     "no density": (lambda: vadam.FullGaussian.of(gaussian().prune(0.5)[1]), "a density for every weight"),
+    "mixture of densities": (
+        lambda: vadam.Mixture([gaussian(), gaussian().prune(0.5)[1]]).log_prob(gaussian().sample(3)),
+        "components that have pruned the same weights",
+    ),
     "wider than the prior": (
         lambda: MeanFieldGaussian.merge([gaussian(prior_precision={"a": 50.0, "b": 50.0})] * 2),
         "not positive",

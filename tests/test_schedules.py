@@ -45,3 +45,10 @@ def test_a_schedule_without_effect_is_refused() -> None:
     opt = vadam.Vadam(model.named_parameters(), num_data=10, prior=post)
     with pytest.raises(ValueError, match="prior_precision has no effect in a group whose prior is a posterior"):
         schedules.Anneal(opt, "prior_precision", schedules.linear(1.0, 2.0, steps=4))
+    with pytest.raises(ValueError, match="would replace the prior's mean of every weight"):
+        schedules.Anneal(opt, "prior", schedules.linear(0.0, 1.0, steps=4))
+    with pytest.raises(ValueError, match="init_precision has no effect after the first step"):
+        schedules.Anneal(opt, "init_precision", schedules.linear(1e3, 1e4, steps=4))
+    learned = vadam.Vadam(model.parameters(), num_data=10, learn_prior_every=5)
+    with pytest.raises(ValueError, match="learn_prior_every=5 sets prior_precision too"):
+        schedules.Anneal(learned, "prior_precision", schedules.linear(1.0, 2.0, steps=4))

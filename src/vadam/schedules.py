@@ -43,11 +43,8 @@ class Anneal:
                 raise ValueError(
                     f"{type(optimizer).__name__} has no argument {name!r}: choose one of {sorted(set(group) - {'params'})}"
                 )
-            if name == "prior_precision" and group.get("prior") == "posterior":
-                raise ValueError(
-                    "prior_precision has no effect in a group whose prior is a posterior, which has a precision for every weight: anneal "
-                    "data_weight, or give a wider prior by prior=post.tempered(...)"
-                )
+            if problem := _contradiction(name, group):
+                raise ValueError(problem)
         self.optimizer, self.name, self.schedule, self.t = optimizer, name, schedule, 0
         self._set()
 
@@ -65,3 +62,21 @@ class Anneal:
     def _set(self) -> None:
         for group in self.optimizer.param_groups:
             group[self.name] = self.schedule(self.t)
+
+
+def _contradiction(name: str, group: dict[str, Any]) -> str:
+    """Return why a schedule of this argument would do nothing, or undo another argument; empty if it works."""
+    if name == "prior_precision" and group.get("prior") == "posterior":
+        return (
+            "prior_precision has no effect in a group whose prior is a posterior, which has a precision for every weight: anneal "
+            "data_weight, or give a wider prior by prior=post.tempered(...)"
+        )
+    if name == "prior_precision" and (every := group.get("learn_prior_every")):
+        return f"learn_prior_every={every!r} sets prior_precision too, which the schedule would undo: leave one out"
+    if name == "prior" and isinstance(group.get("prior"), str):
+        return (
+            "a schedule of numbers would replace the prior's mean of every weight: give the optimizer a number as prior"
+        )
+    if name == "init_precision":
+        return "init_precision has no effect after the first step: anneal sampling_precision or temperature"
+    return ""

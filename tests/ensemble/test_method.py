@@ -11,7 +11,8 @@ from vadam.ensemble import MLP, Member, Method, rule_names, train
 from vadam.rules.arguments import contains
 
 REQUIRED = {"vadagrad": {"init_precision": 100.0}}
-CANDIDATES = (0.5, 3.0, 50.0, 1e-3, False, True)
+BATCH_SIZE = 8
+CANDIDATES = (0.5, float(BATCH_SIZE), 3.0, 50.0, 1e-3, False, True)
 ACTS_WITH = {"exact_momentum": {"momentum": 0.9}, "start_in_step": {"init_precision": 50.0}}
 ARGUMENTS = [
     pytest.param(name, argument, id=f"{name}-{argument.name}")
@@ -27,7 +28,7 @@ def method(name, **settings):
 def weights_of(method):
     rng = np.random.default_rng(0)
     members = [Member(rng.normal(size=(20, 2)), rng.normal(size=20), seed=seed) for seed in range(2)]
-    stack = train(members, MLP(2, 3, 1), method, epochs=2, batch_size=8).stack
+    stack = train(members, MLP(2, 3, 1), method, epochs=2, batch_size=BATCH_SIZE).stack
     return torch.cat([value.flatten() for value in (*stack.mean.values(), *(stack.precision or {}).values())])
 
 

@@ -234,6 +234,21 @@ def test_history_ends_in_the_final_state():
             assert abs(curve[-1] - training.scores[name][e]) < 0.5
 
 
+def test_members_of_a_stack_are_chosen_as_rows_of_an_array_are():
+    x, y = problem()
+    stack = train([Member(x, y, seed=seed) for seed in range(4)], MLP(3, 5, 1), METHODS[0], epochs=1).stack
+    mask, whole = [True, False, True, True], stack.outputs(x, samples=2)
+    for chosen in (mask, np.array(mask), torch.tensor(mask), [0, 2, 3], torch.tensor([0, 2, 3]), np.array([0, 2, 3])):
+        part = stack[chosen]
+        assert (len(part), part.seeds) == (3, [0, 2, 3])
+        assert torch.equal(part.outputs(x, samples=2), whole[[0, 2, 3]])
+    assert stack[stack.finite].seeds == stack[range(4)].seeds == stack[:].seeds == [0, 1, 2, 3]
+    assert (stack[1:3].seeds, stack[-1].seeds, stack[np.int64(1)].seeds) == ([1, 2], [3], [1])
+    assert (len(stack[[]]), len(stack[~stack.finite]), [len(one) for one in stack]) == (0, 0, [1, 1, 1, 1])
+    with pytest.raises(IndexError):
+        stack[[True, False]]
+
+
 def test_nothing_is_kept_for_cross_validation():
     training = train(some_members(), MLP(3, 5, 1), METHODS[0], epochs=1, keep=False)
     assert training.stack is None
@@ -287,6 +302,10 @@ def test_progress_is_reported():
             "drops_out=True needs a vadam.ensemble.MLP",
         ),
         ({"network": nn.Linear(3, 1), "engine": "bmm"}, "engine='bmm' is for perceptrons"),
+        (
+            {"method": Method("vadam", batch_size=8), "batch_size": 4},
+            "the method has batch_size=8, but a step of the training sees batch_size=4 examples",
+        ),
     ],
 )
 def test_wrong_arguments(change, message):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -47,9 +48,10 @@ class Stack:
     def __len__(self) -> int:
         return len(self.seeds)
 
-    def __getitem__(self, members: int | Sequence[int]) -> Stack:
-        """Return the stack of some members, or of one if ``members`` is a number."""
-        index = [members] if isinstance(members, int) else list(members)
+    def __getitem__(self, members: int | slice | Sequence[int] | Sequence[bool] | np.ndarray | Tensor) -> Stack:
+        """Return the stack of some members, given by number, slice or a mask such as ``finite``, or of one if ``members`` is a number."""
+        chosen = members if isinstance(members, slice) else np.asarray(members, dtype=None if np.size(members) else int)
+        index = np.atleast_1d(np.arange(len(self))[chosen]).tolist()
 
         def of(value: Tensor) -> Tensor:
             return value[index]

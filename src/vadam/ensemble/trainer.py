@@ -42,8 +42,14 @@ class Settings:
     dtype: torch.dtype = torch.float32
 
     def check(self) -> None:
-        """Raise ValueError if the network does not fit the engine, the likelihood or the method."""
+        """Raise ValueError if the network does not fit the engine, the likelihood or the method, or the method not the minibatches."""
         choose(self.engine, self.network, self.likelihood)
+        M = self.method.settings.get("batch_size")
+        if M not in (None, self.batch_size):
+            raise ValueError(
+                f"the method has batch_size={M!r}, but a step of the training sees batch_size={self.batch_size!r} examples: give both the "
+                f"same number, or the variances are wrong by the ratio"
+            )
         frozen = [name for name, p in self.network.named_parameters() if not p.requires_grad]
         if frozen:
             raise ValueError(

@@ -82,7 +82,8 @@ def train(
         method: the rule and its settings, e.g. ``Method("vadam", lr=0.01, samples=10)``.
         likelihood: "gaussian", "input-noise" (two outputs a target: means, then log deviations), "student-t", "poisson" (log rates),
             "bernoulli" (labels 0 and 1, one output) or "categorical".
-        epochs, batch_size: passes over a member's rows, and examples per step; the last, smaller minibatch is kept.
+        epochs, batch_size: passes over a member's rows, and examples per step; the last, smaller minibatch is kept. A method's own
+            ``batch_size`` must be the same.
         standardise: the inputs, and real targets, by the member's training rows.
         schedule: ``schedule(t, T)`` multiplies the learning rate at step t of T.
         evaluation_samples: samples of the weights for the scores.

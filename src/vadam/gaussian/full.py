@@ -73,6 +73,10 @@ class FullGaussian:
     @classmethod
     def of(cls, post: MeanFieldGaussian) -> FullGaussian:
         """Return a mean-field Gaussian as a full one, e.g. to compare it with another by ``kl_to``."""
+        if not isinstance(post, MeanFieldGaussian):
+            raise TypeError(
+                f"FullGaussian.of needs a MeanFieldGaussian, got {type(post).__name__}: a RotatedGaussian has full()"
+            )
         if post.pruned:
             raise ValueError(
                 "FullGaussian.of needs a posterior with a density for every weight: give the one that prune() was called on"

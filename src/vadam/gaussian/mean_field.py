@@ -105,7 +105,7 @@ class MeanFieldGaussian:
         return named_tensors.with_points(draws, self.point, lead)
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
-        """Return log q(θ), one number for each of the stacked draws."""
+        """Return log q(θ), one number for each of the stacked draws; −inf where a pruned weight is not zero."""
         theta = named_tensors.flattened(sample, named_tensors.shapes_of(self.mean), self.point)
 
         def log_density(name: str) -> Tensor:
@@ -114,7 +114,10 @@ class MeanFieldGaussian:
                 named_tensors.wide(self.precision[name]).flatten(),
             )
             terms = 0.5 * (precision.log() - math.log(2 * math.pi) - precision * (theta[name] - mu) ** 2)
-            return (terms if name not in self.pruned else terms.masked_fill(self.pruned[name].flatten(), 0)).sum(-1)
+            if name in self.pruned:
+                mask = self.pruned[name].flatten()
+                terms = torch.where(mask, torch.where(theta[name] == 0, 0.0, -math.inf).to(terms), terms)
+            return terms.sum(-1)
 
         return named_tensors.total(log_density(name) for name in self.mean)
 

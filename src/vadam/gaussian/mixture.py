@@ -63,6 +63,12 @@ class Mixture:
 
     def log_prob(self, sample: Mapping[str, Tensor]) -> Tensor:
         """Return log q(θ), one number for each of the stacked draws."""
+        first, *others = (getattr(component, "pruned", {}) for component in self.components)
+        if any(not named_tensors.prunes_alike(first, other) for other in others):
+            raise ValueError(
+                "log_prob of a mixture needs components that have pruned the same weights, whose densities are of the same kind: mix the "
+                "posteriors that prune() was called on"
+            )
         log_probs = torch.stack([component.log_prob(sample) for component in self.components])
         return log_probs.logsumexp(0) - math.log(len(self.components))
 

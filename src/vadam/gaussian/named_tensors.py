@@ -106,6 +106,12 @@ def check_pruned(pruned: Mapping[str, Tensor], shapes: Shapes) -> None:
             )
 
 
+def prunes_alike(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
+    """Return True if two posteriors with these masks have pruned the same weights; a weight without a mask is not pruned."""
+    none = torch.zeros((), dtype=torch.bool)
+    return all(bool((one.get(name, none).cpu() == other.get(name, none).cpu()).all()) for name in {*one, *other})
+
+
 def common_prior(priors: Iterable[Any], field: str) -> Any:
     """Return the prior that posteriors share; raise if they differ."""
     first, *others = priors
