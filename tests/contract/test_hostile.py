@@ -424,7 +424,7 @@ def test_the_mode_of_a_wrapped_model_is_that_of_the_module_inside(spec: Spec) ->
 
 @LOOPS
 def test_the_module_inside_a_wrapper_is_evaluated_and_saved_at_the_mean(spec: Spec) -> None:
-    """As ``ddp.module`` and the network that a program has wrapped are, also between the micro-batches of a step."""
+    """Programs evaluate and save ``ddp.module``, also between the micro-batches of a step."""
     problem = Problem()
     model, wrapper = problem.model, nn.DataParallel(problem.model)
     opt = spec.make(model.parameters()).attach(wrapper)
