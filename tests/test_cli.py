@@ -24,7 +24,7 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
-from vadam.estimators import VadamRegressor
+from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.cells import floats
 from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
@@ -921,6 +921,38 @@ def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
     assert said["held_out_rows"] == 12
 
 
+def test_model_and_baselines_are_judged_on_the_same_rows(tmp_path: Path) -> None:
+    """The model was judged without the rows of a class that only held-out rows have, the baselines with them."""
+    x = np.random.default_rng(0).normal(size=60)
+    y = np.where(x > 0, "high", "low")
+    y[fitting._split(60, 0.2, 0)[1][:6]] = "rare"
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    said = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert said["held_out_rows"] == 6
+    assert said["accuracy_of_logistic_regression"] > 0.8
+    note = "y: all rows of 'rare' were held out, where no model can predict them: the evaluation leaves out 6 rows."
+    assert note in said["notes"]
+    few = fitting._split(10, 0.1, 0)[1]
+    table = pd.DataFrame({"x": x[:10], "y": ["a", "b"] * 5}).astype({"y": object})
+    table.loc[few, "y"] = "c"
+    table.to_csv(path, index=False)
+    refused = call("fit", path, "--target", "y", "--budget", 0, "--holdout", 0.1, "--out", tmp_path / "m.safetensors")
+    assert "no held-out row has a class of the training rows" in refused.output
+
+
+def test_a_rare_class_has_a_probability_above_zero(tmp_path: Path) -> None:
+    """Probabilities were rounded to four decimals: a rare class had 0, and the log-loss of its rows was infinite."""
+    x = np.random.default_rng(0).normal(size=200)
+    pd.DataFrame({"x": x, "y": np.where(x > 1, "rare", "usual")}).to_csv(path := tmp_path / "t.csv", index=False)
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", model)
+    pd.DataFrame({"x": [-3.0, -30.0, -300.0]}).to_csv(new := tmp_path / "new.csv", index=False)
+    answer("predict", model, new, "--out", out)
+    probability = VadamClassifier.load(model).predict_proba(pd.read_csv(new))[:, 0]
+    assert probability.min() < 1e-4
+    np.testing.assert_allclose(pd.read_csv(out)["p_rare"], probability, rtol=1e-5)
+
+
 def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:
     x = np.random.default_rng(0).normal(size=60)
     pd.DataFrame({"x": x, "y": 3 * x}).to_csv(path := tmp_path / "t.csv", index=False)
@@ -1155,7 +1187,6 @@ def test_the_command_and_the_estimator_have_the_same_defaults() -> None:
     import inspect
 
     from vadam.cli.table import fit
-    from vadam.estimators import VadamRegressor
 
     command, estimator = inspect.signature(fit).parameters, inspect.signature(VadamRegressor).parameters
     for name in ("members", "budget", "optimizer"):

@@ -19,6 +19,7 @@ from vadam.cli.evaluation import (
     least_certain_rows,
     linear_model_is_better,
     no_better_than_guessing,
+    with_known_classes,
 )
 from vadam.cli.preparation import prepare
 from vadam.report.model import Evaluation, ModelFacts
@@ -59,18 +60,20 @@ def fit(
     estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
     try:
         judged = estimator.fit(X.iloc[train], y.iloc[train])
-        evaluation = evaluate(judged, X.iloc[test], y.iloc[test], target, len(X))
-        importance = column_importance(judged, X.iloc[test], y.iloc[test])
-        uncertain = least_certain_rows(judged, X.iloc[test], y.iloc[test])
+        X_test, y_test, on_classes = with_known_classes(judged, X.iloc[test], y.iloc[test])
+        evaluation = evaluate(judged, X_test, y_test, target, len(X))
+        importance = column_importance(judged, X_test, y_test)
+        uncertain = least_certain_rows(judged, X_test, y_test)
         final = judged.refit(X, y)
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
     encoder = final.encoder_
-    baselines = baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test])
+    baselines = baseline_scores(judged, X.iloc[train], y.iloc[train], X_test, y_test)
     facts = ModelFacts(
         notes=[
             *prepared.notes,
             *encoder.notes,
+            *on_classes,
             *no_better_than_guessing(evaluation),
             *linear_model_is_better(evaluation, baselines),
         ],
