@@ -620,6 +620,18 @@ def test_lines_are_counted_with_the_title(tmp_path: Path) -> None:
         preparation.prepare(dataframe.read(path), "y", "auto", (), 0.2, path)
 
 
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_infinite_numbers_count_as_missing_and_are_named(suffix: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=40)
+    table = pd.DataFrame({"x": x, "y": 2 * x})
+    table.loc[3:4, "x"] = [np.inf, -np.inf]
+    path, model = written(table, tmp_path / f"t{suffix}"), tmp_path / "m.safetensors"
+    notes = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", model)["notes"]
+    assert "x: infinite in 2 rows, which count as missing" in notes
+    notes = answer("predict", model, path, "--out", tmp_path / "p.csv")["notes"]
+    assert "x: '-inf', 'inf' cannot be read as numbers and count as missing" in notes
+
+
 def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_text("x;y\n" + "1;2,5\n" * 30 + "1;k.A.\n")
     table = dataframe.read(path)

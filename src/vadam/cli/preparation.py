@@ -81,6 +81,8 @@ def prepare(
             "Give another --target, or --task regression if these are numbers."
         )
     X = table.drop(columns=[target, *(name for name in ignored if name in table)])
+    X, infinite = _without_infinities(X)
+    notes += infinite
     if not X.shape[1]:
         problems.append("The table has no feature columns besides the target.")
     elif len(table):
@@ -93,6 +95,18 @@ def prepare(
     if kind == "regression":
         notes += _outliers(y, target)
     return Prepared(X, _labels(y) if kind == "classification" else y, kind, notes)
+
+
+def _without_infinities(X: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
+    """Return the columns with gaps in the place of infinite numbers, and notes on these."""
+    from vadam.estimators import cells
+
+    found = {name: cells.infinite(X[name]) for name in X}
+    found = {name: rows for name, rows in found.items() if rows.any()}
+    notes = [
+        f"{name}: infinite in {counted(int(rows.sum()), 'row')}, which count as missing" for name, rows in found.items()
+    ]
+    return X.assign(**{name: X[name].mask(rows) for name, rows in found.items()}), notes
 
 
 def _outliers(y: "pd.Series", target: str) -> list[str]:

@@ -58,6 +58,15 @@ def floats(values: Any) -> np.ndarray:
     return np.clip(np.where(np.isfinite(numbers), numbers, np.nan), -LARGEST, LARGEST)
 
 
+def infinite(values: Any) -> np.ndarray:
+    """Return True for each infinite number of a column; False for texts, even "inf"."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray) or not pd.api.types.is_float_dtype(values):
+        return np.zeros(len(values), dtype=bool)
+    return np.isinf(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
 def _readable(value: Any) -> Any:
     """Return the seconds of a duration, and text without the signs that people write beside numbers: 1,200 or 12 % or $5.
 
