@@ -379,6 +379,50 @@ def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float
     np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
 
 
+@pytest.mark.parametrize("then", ["1 234,50", "234,5", "1\u00a0234,50 €", "\u22125,25"])
+def test_spaces_between_thousands_stand_beside_decimal_commas(then: str, tmp_path: Path) -> None:
+    """A column of "1 234,50" was text and left out."""
+    values = np.random.default_rng(0).normal(0, 9000, 80)
+    texts = [f"{v:,.2f}".translate(str.maketrans({",": " ", ".": ",", "-": "\u2212"})) for v in values]
+    (path := tmp_path / "t.csv").write_text("v;y\n" + "".join(f"{text};1\n" for text in texts), encoding="utf-8")
+    X = dataframe.read(path)[["v"]]
+    np.testing.assert_allclose(floats(X["v"]), values, atol=0.51e-2)
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"v;y\n{then};1\n", encoding="utf-8")
+    number = float(then.strip(" €").translate(str.maketrans({" ": "", "\u00a0": "", ",": ".", "\u2212": "-"})))
+    assert predicting._numbers(column, dataframe.read(path, {"v": column})["v"]).tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "odd"),
+    [
+        ("a;y\n1;12.5\n2;8.25\n", ",", "12.5"),
+        ("a;y\n1;12,5\n2;8,25\n", ".", "12,5"),
+        ("a;y\n1;9.532\n2;0.125\n", ",", "0.125"),
+    ],
+)
+def test_a_decimal_sign_that_the_numbers_do_not_have_is_named(
+    text: str, decimal: str, odd: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    column = Column("y", "number", quantiles=(0.0, 20.0))
+    other = {".": ",", ",": "."}[decimal]
+    for used in (None, {"y": column}):
+        assert dataframe.read(path, used, decimal=decimal).attrs["notes"] == [
+            f"y: {odd!r} has another decimal sign than --decimal {decimal}: give --decimal {other} if that is wrong."
+        ]
+        assert dataframe.read(path, used, decimal=other).attrs["notes"] == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_words_for_gaps_may_stand_between_white_space(suffix: str, tmp_path: Path) -> None:
+    """A cell "NA " made text of a column of numbers, and was a category."""
+    table = pd.DataFrame({"x": [1.5, "NA ", 2.5, 7.5] * 9, "c": ["a", "b", " NA ", " "] * 9, "y": range(36)})
+    read = dataframe.read(written(table, tmp_path / f"t{suffix}"))
+    np.testing.assert_array_equal(floats(read["x"])[:4], [1.5, np.nan, 2.5, 7.5])
+    assert read["c"].isna().tolist()[:4] == [False, False, True, True]
+
+
 @pytest.mark.parametrize(
     ("separator", "cells", "numbers"),
     [
@@ -610,6 +654,28 @@ def test_lines_above_the_names_are_a_title(title: str, tmp_path: Path) -> None:
     assert table.columns.tolist() == ["a", "b", "y"]
     assert len(table) == 30
     assert "are a title" in table.attrs["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x,y\n1,1\n\n  \n2,2\n" + "3,3\n" * 30 + "3,1e300\n", 36),
+        ('x,y\n"a\nb\n",1\n\n2,2\n' + "3,3\n" * 30 + "3,1e300\n", 37),
+        ("title\n\nx,y\n\n,\n" + "3,3\n\n" * 30 + '"3\n",1e300\n', 66),
+        ("x,y\n1,1\n" + "3,3\nx,y\n\n" * 30 + "3,1e300\n", 93),
+    ],
+)
+def test_lines_are_counted_with_blank_ones_and_those_inside_of_cells(text: str, line: int, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CommandError, match=f"in line {line},"):
+        preparation.prepare(dataframe.read(path), "y", "regression", (), 0.2, path)
+
+
+def test_blank_lines_do_not_hide_an_id(tmp_path: Path) -> None:
+    rows = "".join(f"{k},{k % 7},{'' if k % 5 == 0 else k % 11}\n" + "\n" * (k % 9 == 0) for k in range(1, 60))
+    (path := tmp_path / "t.csv").write_text("n,x,y\n" + rows)
+    prepared = preparation.prepare(dataframe.read(path), "y", "regression", (), 0.2, path)
+    assert list(TableEncoder().fit(prepared.X).left_out) == ["n"]
 
 
 def test_lines_are_counted_with_the_title(tmp_path: Path) -> None:

@@ -421,10 +421,14 @@ def _id_reason(name: str, known: Any, first: bool) -> str:
 def _counts_rows(known: Any) -> bool:
     """Return True for numbers that count the rows from about 1 on, also if some of these rows are left out or shuffled.
 
-    A column that counts from far away, such as years from 1950 on, may matter.
+    The labels of rows are their places, which may skip blank lines of a file. A column that counts from far away, such as years
+    from 1950 on, may matter.
     """
     import pandas as pd
 
-    places = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
-    ahead = known.to_numpy() - np.asarray(places)
-    return bool((ahead == ahead[0]).all()) and abs(float(ahead[0])) <= NEAR_ONE
+    labels = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
+    order = np.argsort(labels)
+    places, numbers = np.asarray(labels)[order], known.to_numpy()[order]
+    steps = np.diff(numbers)
+    near = abs(float(numbers[0] - places[0])) <= NEAR_ONE
+    return near and bool(((steps >= 1) & (steps <= np.diff(places))).all())
