@@ -865,6 +865,20 @@ def test_units_that_differ_among_the_targets_are_named(tmp_path: Path) -> None:
     assert prepared.notes == ["y: '0.5%' and '0.5' are read as numbers of one unit"]
 
 
+def test_the_total_below_a_short_table_is_named(tmp_path: Path) -> None:
+    """A target far from all others was named from 100 rows on only."""
+    y = np.append(np.arange(60.0), [np.arange(60).sum()])
+    prepared = preparation.prepare(pd.DataFrame({"x": y % 7, "y": y}), "y", "auto", (), 0.2, tmp_path / "t.csv")
+    assert prepared.notes == ["'y' is far from all other values in line 62: check it."]
+
+
+def test_classes_that_differ_in_case_alone_are_named(tmp_path: Path) -> None:
+    """The target "Y", "N", "y" has three classes, and nothing said so."""
+    table = pd.DataFrame({"x": np.arange(30.0) % 7, "y": ["Y", "N", "y"] * 10})
+    notes = preparation.prepare(table, "y", "auto", (), 0.2, tmp_path / "t.csv").notes
+    assert notes == ["y: 'Y', 'y' are different classes; write them alike if they mean the same"]
+
+
 def test_targets_far_from_all_others_are_named(tmp_path: Path) -> None:
     y = np.append(np.arange(200.0), [1e6])
     table, path = pd.DataFrame({"x": y % 7, "y": y}), tmp_path / "t.csv"

@@ -92,8 +92,7 @@ def prepare(
             problems.append(f"{error}.")
     if problems:
         raise CommandError(list_problems(path, problems))
-    if kind == "regression":
-        notes += _outliers(y, target)
+    notes += _outliers(y, target) if kind == "regression" else _alike_labels(y, target)
     return Prepared(X, _labels(y) if kind == "classification" else y, kind, notes)
 
 
@@ -119,6 +118,16 @@ def _outliers(y: "pd.Series", target: str) -> list[str]:
         return []
     shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
     return [f"{target!r} is far from all other values in line {shown}: check it."]
+
+
+def _alike_labels(y: "pd.Series", target: str) -> list[str]:
+    """Return notes on classes that are the same but for upper and lower case."""
+    from vadam.estimators.encoding import differ_in_case
+
+    return [
+        f"{target}: {', '.join(map(repr, alike))} are different classes; write them alike if they mean the same"
+        for alike in differ_in_case(sorted(set(y.astype(str))))
+    ]
 
 
 def _holds_numbers(y: "pd.Series") -> bool:

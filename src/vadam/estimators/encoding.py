@@ -276,7 +276,7 @@ class TableEncoder:
             return
         self.notes += [
             f"{name}: {', '.join(map(repr, alike))} are different categories; write them alike if they mean the same"
-            for alike in _differ_in_case(values.tolist())[:MOST_NOTES]
+            for alike in differ_in_case(values.tolist())[:MOST_NOTES]
         ]
         self.columns.append(
             Column(
@@ -397,7 +397,7 @@ def _number(name: str, values: Any) -> Column:
     return Column(name, "number", missing=len(known) < len(numbers), fill=float(known.mean()), quantiles=quantiles)
 
 
-def _differ_in_case(categories: list[str]) -> list[list[str]]:
+def differ_in_case(categories: list[str]) -> list[list[str]]:
     """Return the groups of categories that are the same but for upper and lower case."""
     groups: dict[str, list[str]] = {}
     for category in categories:
