@@ -722,6 +722,27 @@ def test_texts_of_a_sheet_are_read_as_europeans_write_numbers(tmp_path: Path) ->
     assert set(dataframe.read(path, columns)["price"]) == {4235}
 
 
+def test_merged_cells_and_hidden_rows_of_a_sheet_are_named(tmp_path: Path) -> None:
+    """Ten rows under one merged cell had a value and nine gaps, and nothing said so."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in [["Sales of 2020"], [], ["region", "x", "y"], *([None, k, 2 * k] for k in range(20))]:
+        sheet.append(row)
+    sheet.merge_cells("A1:C1")
+    book.save(path := tmp_path / "t.xlsx")
+    assert dataframe.read(path).attrs["notes"] == ["The first 2 lines are a title and are left out."]
+    for first in (4, 14):
+        sheet.cell(first, 1, "North")
+        sheet.merge_cells(start_row=first, end_row=first + 9, start_column=1, end_column=1)
+    sheet.row_dimensions[7].hidden = True
+    book.save(path)
+    assert dataframe.read(path).attrs["notes"][1:] == [
+        "Hidden rows are read as all others: 1.",
+        "Merged cells: 2. Only the first cell of each has its value, the others are gaps: unmerge and fill them.",
+    ]
+
+
 def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_bytes("Größe;Preis €\n1,5;12 €\n–;13 €\n".encode("cp1252"))
     table = dataframe.read(path)

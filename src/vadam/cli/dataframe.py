@@ -521,6 +521,7 @@ def _read_sheet(
         cells = pd.read_excel(book, na_values=[""], dtype=object, **options)
         notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
         notes += [_title_note(title_lines)] if title_lines else []
+    notes += _notes_on_layout(path, title_lines + 1) if path.suffix.lower() == ".xlsx" else []
     for name in table:
         if used is not None and str(name).strip() not in used:
             table[name] = _as_in_cells(table[name], cells[name])
@@ -528,6 +529,26 @@ def _read_sheet(
     table.index += title_lines  # a row is two lines below its index
     table.attrs["notes"] = notes
     return table
+
+
+def _notes_on_layout(path: Path, header: int) -> list[str]:
+    """Return notes on merged cells and hidden rows below the names of the columns, of which the values say nothing."""
+    import openpyxl
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sheet = openpyxl.load_workbook(path).worksheets[0]
+    except UNREADABLE:  # a layout that the values do not need
+        return []
+    merged = sum(cells.min_row > header for cells in sheet.merged_cells.ranges)
+    hidden = sum(row > header and layout.hidden for row, layout in sheet.row_dimensions.items())
+    notes = [f"Hidden rows are read as all others: {hidden}."] if hidden else []
+    if merged:
+        notes.append(
+            f"Merged cells: {merged}. Only the first cell of each has its value, the others are gaps: unmerge and fill them."
+        )
+    return notes
 
 
 def _read_parquet(
