@@ -51,7 +51,7 @@ def test_frames_of_mixed_columns_need_no_preparation(tmp_path):
 
 @pytest.mark.parametrize(("name", "way"), [("t", "place it behind another column"), ("price index", "rename it")])
 def test_numbers_that_look_like_an_id_are_left_out_with_a_warning(name: str, way: str):
-    """They were left out without a word: a time that counts the rows among them."""
+    """A time that counts the rows was left out without a word."""
     X = pd.DataFrame({name: np.arange(60), "x": np.random.default_rng(0).normal(size=60)})
     with pytest.warns(UserWarning, match=f"column '{name}' is left out: it looks like an id.*; {way} to keep it"):
         VadamRegressor(epochs=1, **QUICK).fit(X, X["x"])
@@ -61,7 +61,7 @@ def test_numbers_that_look_like_an_id_are_left_out_with_a_warning(name: str, way
 
 @pytest.mark.parametrize("kind", ["float64", "float32", "Float64"])
 def test_infinite_numbers_of_a_frame_are_refused_as_those_of_an_array(kind: str):
-    """They counted as gaps, without a word."""
+    """Infinite numbers of a frame counted as gaps, without a word."""
     X, y = houses(60)
     X["area"] = X["area"].astype(kind)
     model = VadamRegressor(epochs=1, **QUICK).fit(X, y)
