@@ -24,7 +24,7 @@ from vadam.cli.errors import CommandError
 from vadam.cli.json_output import print_json
 from vadam.cli.progress import bar
 from vadam.cli.table import OPTIMIZERS
-from vadam.estimators import VadamRegressor
+from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.cells import floats
 from vadam.estimators.encoding import Column, TableEncoder
 from vadam.estimators.optimizers import optimizer_names
@@ -379,6 +379,50 @@ def test_numbers_are_read_as_europeans_write_them(text: str, numbers: list[float
     np.testing.assert_array_equal(dataframe.read(path)["y"].to_numpy(dtype=float), numbers)
 
 
+@pytest.mark.parametrize("then", ["1 234,50", "234,5", "1\u00a0234,50 €", "\u22125,25"])
+def test_spaces_between_thousands_stand_beside_decimal_commas(then: str, tmp_path: Path) -> None:
+    """A column of "1 234,50" was text and left out."""
+    values = np.random.default_rng(0).normal(0, 9000, 80)
+    texts = [f"{v:,.2f}".translate(str.maketrans({",": " ", ".": ",", "-": "\u2212"})) for v in values]
+    (path := tmp_path / "t.csv").write_text("v;y\n" + "".join(f"{text};1\n" for text in texts), encoding="utf-8")
+    X = dataframe.read(path)[["v"]]
+    np.testing.assert_allclose(floats(X["v"]), values, atol=0.51e-2)
+    column = TableEncoder().fit(X).columns[0]
+    path.write_text(f"v;y\n{then};1\n", encoding="utf-8")
+    number = float(then.strip(" €").translate(str.maketrans({" ": "", "\u00a0": "", ",": ".", "\u2212": "-"})))
+    assert predicting._numbers(column, dataframe.read(path, {"v": column})["v"]).tolist() == [number]
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "odd"),
+    [
+        ("a;y\n1;12.5\n2;8.25\n", ",", "12.5"),
+        ("a;y\n1;12,5\n2;8,25\n", ".", "12,5"),
+        ("a;y\n1;9.532\n2;0.125\n", ",", "0.125"),
+    ],
+)
+def test_a_decimal_sign_that_the_numbers_do_not_have_is_named(
+    text: str, decimal: str, odd: str, tmp_path: Path
+) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    column = Column("y", "number", quantiles=(0.0, 20.0))
+    other = {".": ",", ",": "."}[decimal]
+    for used in (None, {"y": column}):
+        assert dataframe.read(path, used, decimal=decimal).attrs["notes"] == [
+            f"y: {odd!r} has another decimal sign than --decimal {decimal}: give --decimal {other} if that is wrong."
+        ]
+        assert dataframe.read(path, used, decimal=other).attrs["notes"] == []
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx"])
+def test_words_for_gaps_may_stand_between_white_space(suffix: str, tmp_path: Path) -> None:
+    """A cell "NA " made text of a column of numbers, and was a category."""
+    table = pd.DataFrame({"x": [1.5, "NA ", 2.5, 7.5] * 9, "c": ["a", "b", " NA ", " "] * 9, "y": range(36)})
+    read = dataframe.read(written(table, tmp_path / f"t{suffix}"))
+    np.testing.assert_array_equal(floats(read["x"])[:4], [1.5, np.nan, 2.5, 7.5])
+    assert read["c"].isna().tolist()[:4] == [False, False, True, True]
+
+
 @pytest.mark.parametrize(
     ("separator", "cells", "numbers"),
     [
@@ -612,12 +656,46 @@ def test_lines_above_the_names_are_a_title(title: str, tmp_path: Path) -> None:
     assert "are a title" in table.attrs["notes"][0]
 
 
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("x,y\n1,1\n\n  \n2,2\n" + "3,3\n" * 30 + "3,1e300\n", 36),
+        ('x,y\n"a\nb\n",1\n\n2,2\n' + "3,3\n" * 30 + "3,1e300\n", 37),
+        ("title\n\nx,y\n\n,\n" + "3,3\n\n" * 30 + '"3\n",1e300\n', 66),
+        ("x,y\n1,1\n" + "3,3\nx,y\n\n" * 30 + "3,1e300\n", 93),
+    ],
+)
+def test_lines_are_counted_with_blank_ones_and_those_inside_of_cells(text: str, line: int, tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").write_text(text)
+    with pytest.raises(CommandError, match=f"in line {line},"):
+        preparation.prepare(dataframe.read(path), "y", "regression", (), 0.2, path)
+
+
+def test_blank_lines_do_not_hide_an_id(tmp_path: Path) -> None:
+    rows = "".join(f"{k},{k % 7},{'' if k % 5 == 0 else k % 11}\n" + "\n" * (k % 9 == 0) for k in range(1, 60))
+    (path := tmp_path / "t.csv").write_text("n,x,y\n" + rows)
+    prepared = preparation.prepare(dataframe.read(path), "y", "regression", (), 0.2, path)
+    assert list(TableEncoder().fit(prepared.X).left_out) == ["n"]
+
+
 def test_lines_are_counted_with_the_title(tmp_path: Path) -> None:
     (path := tmp_path / "t.csv").write_text(
         "Sales\n\nx,y\n" + "".join(f"{k % 7},{k}\n" for k in range(200)) + "3,1e300\n"
     )
     with pytest.raises(CommandError, match="in line 204"):
         preparation.prepare(dataframe.read(path), "y", "auto", (), 0.2, path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_infinite_numbers_count_as_missing_and_are_named(suffix: str, tmp_path: Path) -> None:
+    x = np.random.default_rng(0).normal(size=40)
+    table = pd.DataFrame({"x": x, "y": 2 * x})
+    table.loc[3:4, "x"] = [np.inf, -np.inf]
+    path, model = written(table, tmp_path / f"t{suffix}"), tmp_path / "m.safetensors"
+    notes = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", model)["notes"]
+    assert "x: infinite in 2 rows, which count as missing" in notes
+    notes = answer("predict", model, path, "--out", tmp_path / "p.csv")["notes"]
+    assert "x: '-inf', 'inf' cannot be read as numbers and count as missing" in notes
 
 
 def test_words_in_a_column_of_european_numbers_are_named(tmp_path: Path) -> None:
@@ -642,6 +720,27 @@ def test_texts_of_a_sheet_are_read_as_europeans_write_numbers(tmp_path: Path) ->
     columns = {column.name: column for column in TableEncoder().fit(read[["price", "size"]]).columns}
     sheet.assign(price="4.235", size=["XL" if k else "4,2" for k in range(60)]).to_excel(path, index=False)
     assert set(dataframe.read(path, columns)["price"]) == {4235}
+
+
+def test_merged_cells_and_hidden_rows_of_a_sheet_are_named(tmp_path: Path) -> None:
+    """Ten rows under one merged cell had a value and nine gaps, and nothing said so."""
+    openpyxl = pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in [["Sales of 2020"], [], ["region", "x", "y"], *([None, k, 2 * k] for k in range(20))]:
+        sheet.append(row)
+    sheet.merge_cells("A1:C1")
+    book.save(path := tmp_path / "t.xlsx")
+    assert dataframe.read(path).attrs["notes"] == ["The first 2 lines are a title and are left out."]
+    for first in (4, 14):
+        sheet.cell(first, 1, "North")
+        sheet.merge_cells(start_row=first, end_row=first + 9, start_column=1, end_column=1)
+    sheet.row_dimensions[7].hidden = True
+    book.save(path)
+    assert dataframe.read(path).attrs["notes"][1:] == [
+        "Hidden rows are read as all others: 1.",
+        "Merged cells: 2. Only the first cell of each has its value, the others are gaps: unmerge and fill them.",
+    ]
 
 
 def test_windows_text_keeps_its_euro_and_its_dashes(tmp_path: Path) -> None:
@@ -787,6 +886,20 @@ def test_units_that_differ_among_the_targets_are_named(tmp_path: Path) -> None:
     assert prepared.notes == ["y: '0.5%' and '0.5' are read as numbers of one unit"]
 
 
+def test_the_total_below_a_short_table_is_named(tmp_path: Path) -> None:
+    """A target far from all others was named from 100 rows on only."""
+    y = np.append(np.arange(60.0), [np.arange(60).sum()])
+    prepared = preparation.prepare(pd.DataFrame({"x": y % 7, "y": y}), "y", "auto", (), 0.2, tmp_path / "t.csv")
+    assert prepared.notes == ["'y' is far from all other values in line 62: check it."]
+
+
+def test_classes_that_differ_in_case_alone_are_named(tmp_path: Path) -> None:
+    """The target "Y", "N", "y" has three classes, and nothing said so."""
+    table = pd.DataFrame({"x": np.arange(30.0) % 7, "y": ["Y", "N", "y"] * 10})
+    notes = preparation.prepare(table, "y", "auto", (), 0.2, tmp_path / "t.csv").notes
+    assert notes == ["y: 'Y', 'y' are different classes; write them alike if they mean the same"]
+
+
 def test_targets_far_from_all_others_are_named(tmp_path: Path) -> None:
     y = np.append(np.arange(200.0), [1e6])
     table, path = pd.DataFrame({"x": y % 7, "y": y}), tmp_path / "t.csv"
@@ -919,6 +1032,38 @@ def test_a_class_whose_rows_are_all_held_out_is_learned(tmp_path: Path) -> None:
     pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
     said = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
     assert said["held_out_rows"] == 12
+
+
+def test_model_and_baselines_are_judged_on_the_same_rows(tmp_path: Path) -> None:
+    """The model was judged without the rows of a class that only held-out rows have, the baselines with them."""
+    x = np.random.default_rng(0).normal(size=60)
+    y = np.where(x > 0, "high", "low")
+    y[fitting._split(60, 0.2, 0)[1][:6]] = "rare"
+    pd.DataFrame({"x": x, "y": y}).to_csv(path := tmp_path / "t.csv", index=False)
+    said = answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", tmp_path / "m.safetensors")
+    assert said["held_out_rows"] == 6
+    assert said["accuracy_of_logistic_regression"] > 0.8
+    note = "y: all rows of 'rare' were held out, where no model can predict them: the evaluation leaves out 6 rows."
+    assert note in said["notes"]
+    few = fitting._split(10, 0.1, 0)[1]
+    table = pd.DataFrame({"x": x[:10], "y": ["a", "b"] * 5}).astype({"y": object})
+    table.loc[few, "y"] = "c"
+    table.to_csv(path, index=False)
+    refused = call("fit", path, "--target", "y", "--budget", 0, "--holdout", 0.1, "--out", tmp_path / "m.safetensors")
+    assert "no held-out row has a class of the training rows" in refused.output
+
+
+def test_a_rare_class_has_a_probability_above_zero(tmp_path: Path) -> None:
+    """Probabilities were rounded to four decimals: a rare class had 0, and the log-loss of its rows was infinite."""
+    x = np.random.default_rng(0).normal(size=200)
+    pd.DataFrame({"x": x, "y": np.where(x > 1, "rare", "usual")}).to_csv(path := tmp_path / "t.csv", index=False)
+    model, out = tmp_path / "m.safetensors", tmp_path / "p.csv"
+    answer("fit", path, "--target", "y", "--budget", 0, "--members", 1, "--out", model)
+    pd.DataFrame({"x": [-3.0, -30.0, -300.0]}).to_csv(new := tmp_path / "new.csv", index=False)
+    answer("predict", model, new, "--out", out)
+    probability = VadamClassifier.load(model).predict_proba(pd.read_csv(new))[:, 0]
+    assert probability.min() < 1e-4
+    np.testing.assert_allclose(pd.read_csv(out)["p_rare"], probability, rtol=1e-5)
 
 
 def test_a_column_that_a_prediction_replaces_is_named(tmp_path: Path) -> None:
@@ -1155,7 +1300,6 @@ def test_the_command_and_the_estimator_have_the_same_defaults() -> None:
     import inspect
 
     from vadam.cli.table import fit
-    from vadam.estimators import VadamRegressor
 
     command, estimator = inspect.signature(fit).parameters, inspect.signature(VadamRegressor).parameters
     for name in ("members", "budget", "optimizer"):

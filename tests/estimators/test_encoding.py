@@ -61,6 +61,30 @@ def test_every_kind_of_column():
     assert "sine of day of day" not in by_name  # no time of day
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("12 345.5", 12345.5),
+        ("1\u00a0234\u00a0567", 1234567),
+        ("12\u202f345", 12345),
+        ("-1'234.5", -1234.5),
+        ("1’234", 1234),
+        ("12,34,567.5", 1234567.5),
+        ("\u22125.25", -5.25),
+        ("-$1,234.5", -1234.5),
+        ("₹ 1,00,000", 100000),
+        ("1 234'567", np.nan),
+        ("12 34", np.nan),
+        ("0 123", np.nan),
+        ("12 345,67", np.nan),  # a decimal comma is for the command line, which sees the whole file
+        ("1234,567", np.nan),
+    ],
+)
+def test_numbers_with_signs_between_thousands_are_read(text: str, number: float):
+    """Spaces, apostrophes, Indian groups and a typographic minus made text of a column, which was left out."""
+    np.testing.assert_array_equal(cells.floats(pd.Series([text, "7"])), [number, 7])
+
+
 @pytest.mark.parametrize("rows", [slice(None), slice(3, None, 2), np.random.default_rng(0).permutation(N)])
 @pytest.mark.parametrize(("start", "is_id"), [(0, True), (1, True), (1950, False)])
 def test_a_first_column_that_counts_rows_is_an_id_also_in_a_part_of_them(rows, start: int, is_id: bool):

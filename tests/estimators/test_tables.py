@@ -49,6 +49,28 @@ def test_frames_of_mixed_columns_need_no_preparation(tmp_path):
     assert loaded.encoder_ == model.encoder_
 
 
+@pytest.mark.parametrize(("name", "way"), [("t", "place it behind another column"), ("price index", "rename it")])
+def test_numbers_that_look_like_an_id_are_left_out_with_a_warning(name: str, way: str):
+    """A time that counts the rows was left out without a word."""
+    X = pd.DataFrame({name: np.arange(60), "x": np.random.default_rng(0).normal(size=60)})
+    with pytest.warns(UserWarning, match=f"column '{name}' is left out: it looks like an id.*; {way} to keep it"):
+        VadamRegressor(epochs=1, **QUICK).fit(X, X["x"])
+    kept = VadamRegressor(epochs=1, **QUICK).fit(X[["x", name]].rename(columns={name: "t"}), X["x"])
+    assert not kept.encoder_.left_out
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "Float64"])
+def test_infinite_numbers_of_a_frame_are_refused_as_those_of_an_array(kind: str):
+    """Infinite numbers of a frame counted as gaps, without a word."""
+    X, y = houses(60)
+    X["area"] = X["area"].astype(kind)
+    model = VadamRegressor(epochs=1, **QUICK).fit(X, y)
+    X.loc[7, "area"] = -np.inf
+    for call in (lambda: VadamRegressor(epochs=1, **QUICK).fit(X, y), lambda: model.predict(X)):
+        with pytest.raises(ValueError, match="column 'area' is infinite in row 7: give a number, or NaN"):
+            call()
+
+
 def test_tables_with_too_few_rows_are_refused():
     X, y = houses()
     with pytest.raises(ValueError, match="X has 1 rows: give at least 2"):

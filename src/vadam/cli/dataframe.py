@@ -38,7 +38,6 @@ CHANGED_BY_READING = r"[+-]?0\d+|\+\d+|\d+[eE]\d+"
 """Texts of digits, such as those of ids, that a number does not give back."""
 LEADING_ZERO = r"0\d+"
 """Texts of digits such as "007": classes, if they are few."""
-SIGNS_BESIDE_NUMBERS = "$€£% \u00a0"
 MOST = 0.9
 """Share of a text column's values that must be readable as numbers, so that it counts as a column of numbers."""
 LINES_OF_A_TITLE = 20
@@ -135,7 +134,9 @@ def _read_text(
     }
     table = _parsed(content, options)
     notes = [_title_note(title_lines)] if title_lines else []
-    notes += _notes_on_short_rows(content.decode(encoding, errors="replace"), options, len(table.columns))
+    records = _records(content.decode(encoding, errors="replace"), options)
+    notes += _notes_on_short_rows(records, len(table.columns))
+    lines_of_rows = [line for line, *_ in records] if len(records) == len(table) else table.index + title_lines + 2
     index = table.index
     if len(repeated := _repeated_headers(table, names)):
         notes.append(f"Left out: {counted(len(repeated), 'row')} with the names of the columns again.")
@@ -157,6 +158,9 @@ def _read_text(
     if used is None and decimal is None:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         notes += _notes_on_signs(table, texts.set_axis(index[: len(texts)]), separator)
+    if decimal is not None:
+        texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
+        notes += _notes_on_another_sign(texts, decimal, used)
     if used is not None:
         texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
         for name in table:
@@ -175,7 +179,7 @@ def _read_text(
         texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index)
         table[name], note = _with_classes(table[name], texts)
         notes += note
-    table.index += title_lines  # a row is two lines below its index
+    table.index = pd.Index(lines_of_rows)[table.index] - 2  # a row is two lines below its index
     notes += [
         f"Several columns are named {name!r}: the later ones are called {name + '.1'!r} and so on."
         for name in dict.fromkeys(names)
@@ -228,6 +232,21 @@ def _notes_on_signs(table: "pd.DataFrame", texts: "pd.DataFrame", separator: str
     return notes
 
 
+def _notes_on_another_sign(texts: "pd.DataFrame", decimal: str, used: "Mapping[str, Column] | None") -> list[str]:
+    """Return notes on columns of numbers in which some have another decimal sign than the one given."""
+    other, notes = "," if decimal == "." else ".", []
+    for name in [name for name in texts if used is None or str(name).strip() in used]:
+        column = _bare(texts[name])
+        numbers = column.str.fullmatch(EUROPEAN_NUMBER) | column.str.fullmatch(ENGLISH_NUMBER)
+        odd = column[column.str.fullmatch(SURE_NUMBER[other])]
+        if len(odd) and numbers.mean() >= MOST:
+            notes.append(
+                f"{name}: {odd.iloc[0]!r} has another decimal sign than --decimal {decimal}: "
+                f"give --decimal {other} if that is wrong."
+            )
+    return notes
+
+
 def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
     """Return what pandas reads; raise ValueError if rows have more cells than the header, which would shift or lose some."""
     import pandas as pd
@@ -235,12 +254,21 @@ def _parsed(content: bytes, options: dict[str, Any]) -> "pd.DataFrame":
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            return pd.read_csv(io.BytesIO(content), index_col=False, **options)
+            table = pd.read_csv(io.BytesIO(content), index_col=False, **options)
         except pd.errors.ParserWarning as error:
             raise ValueError(
                 "its rows have more cells than the line with the names of the columns: name all columns, and put numbers with "
                 "decimal commas in quotes"
             ) from error
+    return _with_gaps(table) if options["na_values"] else table
+
+
+def _with_gaps(table: "pd.DataFrame") -> "pd.DataFrame":
+    """Return a table without the words for gaps, which may stand between white space."""
+    for name in table.select_dtypes(include=["object", "string", "category"]):
+        gaps = [isinstance(cell, str) and cell.strip() in MISSING for cell in table[name]]
+        table[name] = table[name].mask(gaps) if any(gaps) else table[name]
+    return table
 
 
 def _with_categories(column: "pd.Series", texts: "pd.Series", known: "Column") -> "pd.Series":
@@ -264,14 +292,23 @@ def _with_classes(column: "pd.Series", texts: "pd.Series") -> tuple["pd.Series",
     return column.astype(object).where(~found, texts.astype(object)), [note]
 
 
-def _notes_on_short_rows(text: str, options: dict[str, Any], columns: int) -> list[str]:
-    """Return a note on rows with fewer cells than columns: a comment, or a line that is cut, becomes a row with gaps."""
+def _records(text: str, options: dict[str, Any]) -> list[tuple[int, int, bool]]:
+    """Return the line in which each row below the names begins, its number of cells and if one is filled; none if there is no telling."""
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=options["sep"], skipinitialspace=True)
+    found, line = [], 1
     try:
-        lengths = [(rows.line_num, len(row)) for row in rows if any(cell.strip() for cell in row)]
+        for row in rows:
+            if len(row) > 1 or any(cell.strip() for cell in row):
+                found.append((line, len(row), any(cell.strip() for cell in row)))
+            line = rows.line_num + 1
     except csv.Error:  # a cell that is longer than the limit of the module
         return []
-    short = [line for line, cells in lengths if cells < columns and line > options["skiprows"] + 1]
+    return [record for record in found if record[0] > options["skiprows"]][1:]
+
+
+def _notes_on_short_rows(records: list[tuple[int, int, bool]], columns: int) -> list[str]:
+    """Return a note on rows with fewer cells than columns: a comment, or a line that is cut, becomes a row with gaps."""
+    short = [line for line, cells, is_filled in records if cells < columns and is_filled]
     if not short:
         return []
     lines = ", ".join(map(str, short[:3])) + (", …" if len(short) > 3 else "")
@@ -465,7 +502,9 @@ def first_three(texts: list[str]) -> str:
 
 def _bare(column: "pd.Series") -> "pd.Series":
     """Return the known texts of a column without the signs that people write beside numbers."""
-    return column.dropna().astype(str).str.strip(SIGNS_BESIDE_NUMBERS)
+    from vadam.estimators import cells
+
+    return column.dropna().astype(str).map(cells.bare)
 
 
 def _read_sheet(
@@ -478,10 +517,11 @@ def _read_sheet(
         first, *others = book.sheet_names
         title_lines = _title_lines(pd.read_excel(book, sheet_name=first, header=None, nrows=LINES_OF_A_TITLE))
         options: dict[str, Any] = {"sheet_name": first, "header": title_lines, "keep_default_na": False}
-        table = pd.read_excel(book, na_values=MISSING, **options)
+        table = _with_gaps(pd.read_excel(book, na_values=MISSING, **options))
         cells = pd.read_excel(book, na_values=[""], dtype=object, **options)
         notes = [f"The first of {1 + len(others)} sheets is read: {str(first)!r}."] if others else []
         notes += [_title_note(title_lines)] if title_lines else []
+    notes += _notes_on_layout(path, title_lines + 1) if path.suffix.lower() == ".xlsx" else []
     for name in table:
         if used is not None and str(name).strip() not in used:
             table[name] = _as_in_cells(table[name], cells[name])
@@ -489,6 +529,26 @@ def _read_sheet(
     table.index += title_lines  # a row is two lines below its index
     table.attrs["notes"] = notes
     return table
+
+
+def _notes_on_layout(path: Path, header: int) -> list[str]:
+    """Return notes on merged cells and hidden rows below the names of the columns, of which the values say nothing."""
+    import openpyxl
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            sheet = openpyxl.load_workbook(path).worksheets[0]
+    except UNREADABLE:  # a layout that the values do not need
+        return []
+    merged = sum(cells.min_row > header for cells in sheet.merged_cells.ranges)
+    hidden = sum(row > header and layout.hidden for row, layout in sheet.row_dimensions.items())
+    notes = [f"Hidden rows are read as all others: {hidden}."] if hidden else []
+    if merged:
+        notes.append(
+            f"Merged cells: {merged}. Only the first cell of each has its value, the others are gaps: unmerge and fill them."
+        )
+    return notes
 
 
 def _read_parquet(
@@ -504,8 +564,8 @@ def _read_parquet(
     for name in floats:  # whole numbers beside gaps, such as 2⁵³ + 1
         table[name] = exact[name] if pd.api.types.is_integer_dtype(exact[name]) else table[name]
     cells = table.copy()
-    for name in table.select_dtypes(include=["object", "string", "category"]).columns.difference(kept):
-        table[name] = table[name].mask([isinstance(cell, str) and cell.strip() in MISSING for cell in table[name]])
+    others = table.columns.difference(kept, sort=False)
+    table[others] = _with_gaps(table[others])
     table.attrs["notes"] = _read_cells(table, cells, used, target, decimal)
     return table
 

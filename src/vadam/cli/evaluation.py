@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from vadam.cli.dataframe import counted, first_three
 from vadam.report.model import ClassificationEvaluation, Evaluation, RegressionEvaluation
 
 if TYPE_CHECKING:
@@ -16,17 +17,30 @@ SHOWN_CATEGORIES, SHOWN_CHARACTERS = 8, 30
 LEAST_R2 = 0.01
 
 
+def with_known_classes(model: Any, X: "pd.DataFrame", y: "pd.Series") -> tuple["pd.DataFrame", "pd.Series", list[str]]:
+    """Return the held-out rows whose classes the model has seen, on which it and its baselines are judged, and a note on the others."""
+    if not hasattr(model, "classes_") or (seen := y.isin(model.classes_)).all():
+        return X, y, []
+    if not seen.any():
+        raise ValueError("no held-out row has a class of the training rows: give a larger --holdout, or more rows")
+    odd = first_three(sorted({str(label) for label in y[~seen]}))
+    note = (
+        f"{y.name}: all rows of {odd} were held out, where no model can predict them: the evaluation leaves out "
+        f"{counted(int((~seen).sum()), 'row')}."
+    )
+    return X[seen], y[seen], [note]
+
+
 def evaluate(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: int) -> Evaluation:
-    """Evaluate a fitted model on held-out rows, apart from those whose class it has never seen."""
+    """Evaluate a fitted model on held-out rows, whose classes it has seen."""
     if hasattr(model, "classes_"):
-        seen = y.isin(model.classes_)
         return ClassificationEvaluation(
             target,
             rows,
-            np.asarray(y[seen]),
-            model.predict_proba(X[seen]),
+            np.asarray(y),
+            model.predict_proba(X),
             [str(c) for c in model.classes_],
-            np.searchsorted(model.classes_, np.asarray(y[seen])),
+            np.searchsorted(model.classes_, np.asarray(y)),
         )
     mean, std = model.predict(X, return_std=True)
     levels = np.linspace(0.05, 0.95, 19)
@@ -39,9 +53,6 @@ def evaluate(model: Any, X: "pd.DataFrame", y: "pd.Series", target: str, rows: i
 
 def column_importance(model: Any, X: "pd.DataFrame", y: "pd.Series") -> dict[str, float]:
     """Return how much the log-likelihood of held-out rows falls when a column is shuffled."""
-    if hasattr(model, "classes_"):
-        seen = y.isin(model.classes_)
-        X, y = X[seen], y[seen]
     rng, samples = np.random.default_rng(0), model.predict_samples
     rows = rng.permutation(len(X))[:IMPORTANCE_ROWS]
     X, y = X.iloc[rows], y.iloc[rows]

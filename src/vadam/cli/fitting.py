@@ -1,6 +1,7 @@
 """Fit a model to a table: tune and evaluate on part of the rows, then train on all of them."""
 
 import time
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from vadam.cli.evaluation import (
     least_certain_rows,
     linear_model_is_better,
     no_better_than_guessing,
+    with_known_classes,
 )
 from vadam.cli.preparation import prepare
 from vadam.report.model import Evaluation, ModelFacts
@@ -58,19 +60,21 @@ def fit(
         train, test = _with_two_classes(y.to_numpy(), train, test)
     estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
     try:
-        judged = estimator.fit(X.iloc[train], y.iloc[train])
-        evaluation = evaluate(judged, X.iloc[test], y.iloc[test], target, len(X))
-        importance = column_importance(judged, X.iloc[test], y.iloc[test])
-        uncertain = least_certain_rows(judged, X.iloc[test], y.iloc[test])
-        final = judged.refit(X, y)
+        judged = _fitted(estimator.fit, X.iloc[train], y.iloc[train])
+        X_test, y_test, on_classes = with_known_classes(judged, X.iloc[test], y.iloc[test])
+        evaluation = evaluate(judged, X_test, y_test, target, len(X))
+        importance = column_importance(judged, X_test, y_test)
+        uncertain = least_certain_rows(judged, X_test, y_test)
+        final = _fitted(judged.refit, X, y)
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
     encoder = final.encoder_
-    baselines = baseline_scores(judged, X.iloc[train], y.iloc[train], X.iloc[test], y.iloc[test])
+    baselines = baseline_scores(judged, X.iloc[train], y.iloc[train], X_test, y_test)
     facts = ModelFacts(
         notes=[
             *prepared.notes,
             *encoder.notes,
+            *on_classes,
             *no_better_than_guessing(evaluation),
             *linear_model_is_better(evaluation, baselines),
         ],
@@ -92,6 +96,13 @@ def _estimator(task: str, options: dict[str, Any], progress: Progress | None) ->
     kind = VadamRegressor if task == "regression" else VadamClassifier
     tuned = options["budget"] > 0
     return kind(**(options | {"tune": tuned, "budget": max(1, options["budget"]), "verbose": progress or False}))
+
+
+def _fitted(fit: Callable[..., Any], X: Any, y: Any) -> Any:
+    """Return a fitted model without warnings of columns that are left out: the answer and the page name them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "column .* is left out", UserWarning)
+        return fit(X, y)
 
 
 def _with_a_logarithm(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -146,7 +146,7 @@ def _class_columns(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFrame
 
     probabilities = model.predict_proba(X)
     columns: dict[str, Any] = {"predicted": model.classes_[probabilities.argmax(1)]}
-    columns |= {f"p_{label}": probabilities[:, k].round(4) for k, label in enumerate(model.classes_)}
+    columns |= {f"p_{label}": _significant(probabilities[:, k]) for k, label in enumerate(model.classes_)}
     columns["mutual_information"] = model.predict_distribution(X).mutual_information.numpy().round(4)
     return pd.DataFrame(columns, index=X.index)
 
@@ -166,6 +166,11 @@ def _number_columns(model: Any, X: "pd.DataFrame", level: float) -> "pd.DataFram
         "aleatoric": prediction.aleatoric[:, 0].numpy(),
     }
     return pd.DataFrame(columns, index=X.index)
+
+
+def _significant(values: np.ndarray) -> np.ndarray:
+    """Return probabilities with six significant digits: a rare class has a small one and not 0, whose logarithm is infinite."""
+    return np.array([float(f"{value:.6g}") for value in values])
 
 
 def _rounded(values: np.ndarray, decimals: int) -> np.ndarray:

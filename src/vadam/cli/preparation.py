@@ -81,6 +81,8 @@ def prepare(
             "Give another --target, or --task regression if these are numbers."
         )
     X = table.drop(columns=[target, *(name for name in ignored if name in table)])
+    X, infinite = _without_infinities(X)
+    notes += infinite
     if not X.shape[1]:
         problems.append("The table has no feature columns besides the target.")
     elif len(table):
@@ -90,9 +92,20 @@ def prepare(
             problems.append(f"{error}.")
     if problems:
         raise CommandError(list_problems(path, problems))
-    if kind == "regression":
-        notes += _outliers(y, target)
+    notes += _outliers(y, target) if kind == "regression" else _alike_labels(y, target)
     return Prepared(X, _labels(y) if kind == "classification" else y, kind, notes)
+
+
+def _without_infinities(X: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
+    """Return the columns with gaps in the place of infinite numbers, and notes on these."""
+    from vadam.estimators import cells
+
+    found = {name: cells.infinite(X[name]) for name in X}
+    found = {name: rows for name, rows in found.items() if rows.any()}
+    notes = [
+        f"{name}: infinite in {counted(int(rows.sum()), 'row')}, which count as missing" for name, rows in found.items()
+    ]
+    return X.assign(**{name: X[name].mask(rows) for name, rows in found.items()}), notes
 
 
 def _outliers(y: "pd.Series", target: str) -> list[str]:
@@ -105,6 +118,16 @@ def _outliers(y: "pd.Series", target: str) -> list[str]:
         return []
     shown = ", ".join(map(str, lines[:3])) + (", …" if len(lines) > 3 else "")
     return [f"{target!r} is far from all other values in line {shown}: check it."]
+
+
+def _alike_labels(y: "pd.Series", target: str) -> list[str]:
+    """Return notes on classes that are the same but for upper and lower case."""
+    from vadam.estimators.encoding import differ_in_case
+
+    return [
+        f"{target}: {', '.join(map(repr, alike))} are different classes; write them alike if they mean the same"
+        for alike in differ_in_case(sorted(set(y.astype(str))))
+    ]
 
 
 def _holds_numbers(y: "pd.Series") -> bool:

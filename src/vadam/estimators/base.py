@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -18,7 +19,7 @@ from torch import Tensor
 from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import saving, sizing
 from vadam.estimators.arguments import check_arguments
-from vadam.estimators.encoding import FILLS, TableEncoder
+from vadam.estimators.encoding import COUNTED_ID, FILLS, NAMED_ID, TableEncoder
 from vadam.estimators.optimizers import method_of
 from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
@@ -120,6 +121,9 @@ class VadamEstimator(BaseEstimator):
     def _learn_columns(self, X: Any) -> np.ndarray:
         """Fit the encoder of the columns to a checked table; return its numbers, squeezed."""
         self.encoder_ = TableEncoder().fit(X)
+        for name, reason in self.encoder_.left_out.items():
+            if reason in (NAMED_ID, COUNTED_ID):
+                warnings.warn(f"column {name!r} is left out: {reason}", UserWarning, stacklevel=3)
         values = self.encoder_.encode(X).values
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
         std = values.std(0)

@@ -13,7 +13,13 @@ import numpy as np
 LARGEST = 1e100
 """Largest absolute value; larger numbers are clipped to it, so that their squares are finite."""
 SHOWN_CHARACTERS = 40
-SIGNS_BESIDE_NUMBERS = "$€£% \t\u00a0"
+CURRENCIES = "$€£¥₹"
+SIGNS_BESIDE_NUMBERS = CURRENCIES + "% \t\u00a0\u2009\u202f"
+SIGN_BEFORE_CURRENCY = re.compile(rf"^([+-])[{CURRENCIES}]")
+SPACED_NUMBER = re.compile(r"[+-]?[1-9]\d{0,2}([ '’\u00a0\u2009\u202f])\d{3}(\1\d{3})*([.,]\d+)?")
+"""A number such as 12 345,67 or 1'234.5, with spaces or apostrophes between thousands."""
+ENGLISH_THOUSANDS = re.compile(r"[+-]?([1-9]\d{0,2}(,\d{3})+|[1-9]\d?(,\d{2})+,\d{3})(\.\d+)?")
+"""A number such as 1,234.5, or 12,34,567.8 as Indians write it."""
 TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
@@ -58,6 +64,15 @@ def floats(values: Any) -> np.ndarray:
     return np.clip(np.where(np.isfinite(numbers), numbers, np.nan), -LARGEST, LARGEST)
 
 
+def infinite(values: Any) -> np.ndarray:
+    """Return True for each infinite number of a column; False for texts, even "inf"."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray) or not pd.api.types.is_float_dtype(values):
+        return np.zeros(len(values), dtype=bool)
+    return np.isinf(values.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
 def _readable(value: Any) -> Any:
     """Return the seconds of a duration, and text without the signs that people write beside numbers: 1,200 or 12 % or $5.
 
@@ -71,15 +86,22 @@ def _readable(value: Any) -> Any:
         return None
     if not isinstance(value, str):
         return value
-    text = value.strip(SIGNS_BESIDE_NUMBERS)
-    return text.replace(",", "") if re.fullmatch(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?", text) else text
+    text = bare(value)
+    return text.replace(",", "") if ENGLISH_THOUSANDS.fullmatch(text) else text
+
+
+def bare(text: str) -> str:
+    """Return the text of a number without currencies, "%" and spaces or apostrophes between thousands, with the keyboard's minus."""
+    text = SIGN_BEFORE_CURRENCY.sub(r"\1", text.strip(SIGNS_BESIDE_NUMBERS).replace("\u2212", "-"))
+    found = SPACED_NUMBER.fullmatch(text)
+    return text.replace(found[1], "") if found else text
 
 
 def two_units(texts: list[str]) -> list[str]:
     """Return two texts of numbers with different units, as "$5" and "€5", or "5%" and "5"; none if all have one unit."""
     first: dict[str, str] = {}
     for text in texts:
-        first.setdefault("".join(sign for sign in "$€£%" if sign in text), text)
+        first.setdefault("".join(sign for sign in f"{CURRENCIES}%" if sign in text), text)
     if "%" not in first:
         first.pop("", None)  # "$5" beside "5" is one unit
     return list(first.values())[:2] if len(first) > 1 else []

@@ -35,6 +35,8 @@ ID_NAME = re.compile(
     r"(^|[_\s.-])(id|ids|uuid|guid|index|key|no|number|record|row|rownames|serial|unnamed: 0|lfd|#)$|(nr|nummer)\.?$",
     re.IGNORECASE,
 )
+NAMED_ID = "it looks like an id by its name: a different whole number in every row; rename it to keep it"
+COUNTED_ID = "it looks like an id: it counts the rows; place it behind another column to keep it"
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 MOST_NOTES = 3
@@ -231,8 +233,8 @@ class TableEncoder:
         elif known.nunique() == 1:
             self.left_out[name] = f"it is always {cells.shortened(cells.shown(known.iloc[0]))}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
-            if _is_id(name, known, first):
-                self.left_out[name] = "it looks like an id: a different whole number in every row"
+            if reason := _id_reason(name, known, first):
+                self.left_out[name] = reason
             else:
                 self.columns.append(_number(name, cells.floats(series)))
         elif pd.api.types.is_datetime64_any_dtype(series) or isinstance(series.dtype, pd.PeriodDtype):
@@ -248,8 +250,8 @@ class TableEncoder:
         texts = [text for text in cells.texts(series) if text is not None]
         numbers = cells.floats(series)
         if np.isfinite(numbers).sum() >= ENOUGH * len(texts):
-            if _is_id(name, pd.Series(numbers, index=series.index).dropna(), first):
-                self.left_out[name] = "it looks like an id: a different whole number in every row"
+            if reason := _id_reason(name, pd.Series(numbers, index=series.index).dropna(), first):
+                self.left_out[name] = reason
                 return
             if odd := _unread(series, numbers):
                 self.notes.append(
@@ -274,7 +276,7 @@ class TableEncoder:
             return
         self.notes += [
             f"{name}: {', '.join(map(repr, alike))} are different categories; write them alike if they mean the same"
-            for alike in _differ_in_case(values.tolist())[:MOST_NOTES]
+            for alike in differ_in_case(values.tolist())[:MOST_NOTES]
         ]
         self.columns.append(
             Column(
@@ -328,6 +330,10 @@ def _level(fill: int, column: int) -> float:
 
 
 def _encode_number(column: Column, values: Any, draw: Draw) -> tuple[np.ndarray, np.ndarray]:
+    if len(rows := np.flatnonzero(cells.infinite(values))):
+        raise ValueError(
+            f"column {column.name!r} is infinite in row {rows[0]}: give a number, or NaN where one is missing"
+        )
     numbers, unseen = _filled(column, numbers_of(column, values), draw)
     return np.stack(numbers, axis=1), unseen
 
@@ -391,7 +397,7 @@ def _number(name: str, values: Any) -> Column:
     return Column(name, "number", missing=len(known) < len(numbers), fill=float(known.mean()), quantiles=quantiles)
 
 
-def _differ_in_case(categories: list[str]) -> list[list[str]]:
+def differ_in_case(categories: list[str]) -> list[list[str]]:
     """Return the groups of categories that are the same but for upper and lower case."""
     groups: dict[str, list[str]] = {}
     for category in categories:
@@ -399,24 +405,30 @@ def _differ_in_case(categories: list[str]) -> list[list[str]]:
     return [group for group in groups.values() if len(group) > 1]
 
 
-def _is_id(name: str, known: Any, first: bool) -> bool:
-    """Return True for different whole numbers under the name of an id, or that count the rows in the first column."""
+def _id_reason(name: str, known: Any, first: bool) -> str:
+    """Return why numbers look like an id: all differ under the name of one, or they count the rows in the first column; or ""."""
     import pandas as pd
 
     if not pd.api.types.is_integer_dtype(known) and not bool((known == known.round()).all()):
-        return False
+        return ""
     if known.nunique() < len(known) or len(known) < 20:
-        return False
-    return bool(ID_NAME.search(name)) or (first and _counts_rows(known))
+        return ""
+    if ID_NAME.search(name):
+        return NAMED_ID
+    return COUNTED_ID if first and _counts_rows(known) else ""
 
 
 def _counts_rows(known: Any) -> bool:
     """Return True for numbers that count the rows from about 1 on, also if some of these rows are left out or shuffled.
 
-    A column that counts from far away, such as years from 1950 on, may matter.
+    The labels of rows are their places, which may skip blank lines of a file. A column that counts from far away, such as years
+    from 1950 on, may matter.
     """
     import pandas as pd
 
-    places = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
-    ahead = known.to_numpy() - np.asarray(places)
-    return bool((ahead == ahead[0]).all()) and abs(float(ahead[0])) <= NEAR_ONE
+    labels = known.index if pd.api.types.is_integer_dtype(known.index) else range(len(known))
+    order = np.argsort(labels)
+    places, numbers = np.asarray(labels)[order], known.to_numpy()[order]
+    steps = np.diff(numbers)
+    near = abs(float(numbers[0] - places[0])) <= NEAR_ONE
+    return near and bool(((steps >= 1) & (steps <= np.diff(places))).all())

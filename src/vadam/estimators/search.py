@@ -29,7 +29,7 @@ TRANSFORM_PENALTY = 0.1
 """Gain in log-likelihood per row that a transform of the target must bring, because it makes predicted means less accurate."""
 
 FAR_OUT, RARE = 20.0, 0.01
-"""Targets more than FAR_OUT quartile distances away are outliers, if at most the share RARE of the rows has them."""
+"""Targets more than FAR_OUT quartile distances away are outliers, if one row has them, or at most the share RARE of the rows."""
 
 Progress = Callable[[int, str], None]
 
@@ -189,7 +189,7 @@ def without_outliers(y: np.ndarray) -> np.ndarray:
     """
     low, high = np.quantile(y, (0.25, 0.75), axis=0)
     limited = np.clip(y, low - FAR_OUT * (high - low), high + FAR_OUT * (high - low))
-    few = (limited != y).mean(0) <= RARE
+    few = (limited != y).sum(0) <= max(1, RARE * len(y))
     return np.where(few & (high > low), limited, y)
 
 
