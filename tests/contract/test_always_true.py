@@ -213,6 +213,20 @@ def test_frozen_and_unused_parameters(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_posterior_of_weights_that_were_all_frozen_after_training_is_refused(spec: Spec) -> None:
+    """It would be points, and predict without any epistemic uncertainty."""
+    problem = Problem()
+    opt = spec.make_for(problem.model)
+    problem.step(opt, spec, spec.ways[0])
+    count = opt.posterior(problem.model).num_weights
+    problem.model.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="frozen"):
+        opt.posterior(problem.model)
+    problem.model.requires_grad_(True)
+    assert opt.posterior(problem.model).num_weights == count
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_groups_have_their_own_priors(spec: Spec) -> None:
     problem = Problem()
     first, second = problem.model[0].parameters(), problem.model[2].parameters()
