@@ -257,6 +257,19 @@ def test_groups_have_their_own_priors(spec: Spec) -> None:
     assert len(opt.param_groups) == 3
 
 
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_groups_given_to_a_second_optimizer_take_its_own_arguments(spec: Spec) -> None:
+    """A loop over tasks or settings that writes its groups once must not keep the first one's num_data, prior and start."""
+    problem = Problem()
+    layers = problem.model[0], problem.model[2]
+    groups = [{"params": layer.parameters()} for layer in layers]  # generators, which can be read only once
+    first = spec.make(groups, num_data=10)
+    second = spec.make(groups, num_data=1000)
+    fresh = spec.make([{"params": layer.parameters()} for layer in layers], num_data=1000)
+    assert [group["num_data"] for group in first.param_groups] == [10, 10]
+    assert second.param_groups == fresh.param_groups
+
+
 @pytest.mark.parametrize("spec", GRADIENT, ids=str)
 def test_a_deterministic_group_is_trained_and_not_sampled(spec: Spec) -> None:
     problem = Problem()
