@@ -213,6 +213,20 @@ def test_frozen_and_unused_parameters(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_a_posterior_of_weights_that_were_all_frozen_after_training_is_refused(spec: Spec) -> None:
+    """It would be points, and predict without any epistemic uncertainty."""
+    problem = Problem()
+    opt = spec.make_for(problem.model)
+    problem.step(opt, spec, spec.ways[0])
+    count = opt.posterior(problem.model).num_weights
+    problem.model.requires_grad_(False)
+    with pytest.raises(RuntimeError, match="frozen"):
+        opt.posterior(problem.model)
+    problem.model.requires_grad_(True)
+    assert opt.posterior(problem.model).num_weights == count
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_groups_have_their_own_priors(spec: Spec) -> None:
     problem = Problem()
     first, second = problem.model[0].parameters(), problem.model[2].parameters()
@@ -241,6 +255,19 @@ def test_groups_have_their_own_priors(spec: Spec) -> None:
     with pytest.raises(ValueError, match=r"unknown argument 'weight_decay'"):
         opt.add_param_group({"params": [nn.Parameter(torch.zeros(1))], "weight_decay": 0.1})
     assert len(opt.param_groups) == 3
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=str)
+def test_groups_given_to_a_second_optimizer_take_its_own_arguments(spec: Spec) -> None:
+    """A loop over tasks or settings that writes its groups once must not keep the first one's num_data, prior and start."""
+    problem = Problem()
+    layers = problem.model[0], problem.model[2]
+    groups = [{"params": layer.parameters()} for layer in layers]  # generators, which can be read only once
+    first = spec.make(groups, num_data=10)
+    second = spec.make(groups, num_data=1000)
+    fresh = spec.make([{"params": layer.parameters()} for layer in layers], num_data=1000)
+    assert [group["num_data"] for group in first.param_groups] == [10, 10]
+    assert second.param_groups == fresh.param_groups
 
 
 @pytest.mark.parametrize("spec", GRADIENT, ids=str)

@@ -341,6 +341,24 @@ def test_arguments_that_change_in_the_middle() -> None:
     assert same(snapshot(opt), state)
 
 
+@pytest.mark.parametrize("nonfinite", ["raise", "skip"])
+def test_a_change_of_arguments_that_makes_a_precision_negative_is_refused_by_name(nonfinite: str) -> None:
+    """Its samples are NaN, so that the gradient would be blamed, or every later step skipped."""
+    problem = Problem()
+    opt = vadam.VON(problem.model.parameters(), num_data=100, prior_precision=10.0, nonfinite=nonfinite)
+    problem.step(opt, BY_NAME["VON"])
+    opt.state[problem.model[0].weight]["s"].fill_(-0.09)  # 100 · (-0.09) + 10 = 1
+    problem.step(opt, BY_NAME["VON"])
+    before = problem.weights()
+    opt.param_groups[0]["num_data"] = 1000
+    with pytest.raises(FloatingPointError, match=r"precision of parameter '0' .* is not positive.*num_data"):
+        problem.step(opt, BY_NAME["VON"])
+    assert same(problem.weights(), before)
+    opt.param_groups[0]["num_data"] = 100
+    problem.step(opt, BY_NAME["VON"])
+    assert opt.skipped_steps == 0
+
+
 def test_full_von_says_what_it_cannot_do() -> None:
     problem, spec = Problem(), BY_NAME["FullVON"]
     opt = spec.make(problem.model.parameters())

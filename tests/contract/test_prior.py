@@ -309,6 +309,34 @@ def test_a_group_with_another_prior_takes_no_part_of_the_posterior_by_order():
     assert torch.equal(opt.state[body.weight]["prior_mean"], body.weight)
 
 
+def test_the_groups_of_another_optimizer_bring_no_posterior():
+    model = nn.Linear(3, 1)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.Vadam(model.named_parameters(), num_data=10, prior=earlier)
+    with pytest.raises(ValueError, match=r"prior must be a number, .* got 'posterior'"):
+        vadam.Vadam(opt.param_groups, num_data=10)
+
+
+def test_a_point_of_an_earlier_posterior_is_no_prior_of_a_weight_that_is_sampled_now():
+    """Its precision would be that of the default prior: a backbone that was frozen for the first task would start at σ = 1."""
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    backbone, head = model
+    backbone.requires_grad_(False)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    assert set(earlier.point) == {"0.weight", "0.bias"}
+    still_frozen = vadam.Vadam(model.named_parameters(), num_data=10, prior=earlier)
+    assert set(still_frozen.posterior().mean) == {"1.weight", "1.bias"}
+    backbone.requires_grad_(True)
+    with pytest.raises(ValueError, match=r"'0\.weight' is a point of the posterior"):
+        vadam.Vadam(model.named_parameters(), num_data=10, prior=earlier)
+    named = [*model.named_parameters()]
+    known = {"params": named[2:], "prior": earlier}
+    for settings in ({"prior": "init", "prior_precision": 10.0}, {"deterministic": True}):
+        group = {"params": named[:2], **settings}
+        opt = vadam.Vadam([known, group], num_data=10)
+        assert torch.equal(opt.state[head.weight]["prior_mean"], head.weight)
+
+
 def test_a_pruned_posterior_is_no_prior():
     model = nn.Linear(3, 1)
     _, pruned = vadam.Vadam(model.named_parameters(), num_data=10).posterior().prune(0.5)

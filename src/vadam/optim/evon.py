@@ -15,7 +15,7 @@ from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.signature import group_arguments
-from vadam.optim.snapshot import mean_of, prior_of, shares_of, temperature_of, unique_names
+from vadam.optim.snapshot import mean_of, prior_of, refuse_frozen, shares_of, temperature_of, unique_names
 
 
 class EVON(Reparameterised):
@@ -82,6 +82,7 @@ class EVON(Reparameterised):
     @without_grad
     def posterior(self, model: nn.Module | None = None) -> RotatedGaussian:  # type: ignore[override]
         """Return a snapshot of q: mean, precision along the axes of each weight matrix, and the axes."""
+        refuse_frozen(self)
         self._settle()
         name, sampled = unique_names(self, model), self._sampled()
         precision = {name[p]: self._precision(p).clone() for p in sampled}

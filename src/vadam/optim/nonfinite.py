@@ -158,6 +158,7 @@ class CheckedOptimizer(RuleOptimizer):
                 )
 
     def _refuse(self, kind: str, p: Tensor) -> None:
+        self._refuse_negative_precision()
         if self.nonfinite == "skip":
             self._skip()
             return
@@ -165,6 +166,16 @@ class CheckedOptimizer(RuleOptimizer):
             f"the {kind} of {self._name(p)} is not finite, or so large that its square overflows. The step was refused, nothing has "
             f"changed: lower lr, clip the gradients, or pass nonfinite='skip' to skip such steps and count them in opt.skipped_steps"
         )
+
+    def _refuse_negative_precision(self) -> None:
+        """Raise if the samples are NaN because N s + λ is negative for the arguments as they are now: no later step would be accepted."""
+        for p in self._sampled() if scope(self.rule) != "model" else ():  # FullVON looks at its whole covariance
+            if not bool((self._precision(p) >= 0).all()):
+                raise FloatingPointError(
+                    f"the precision of {self._name(p)} is not positive: {type(self).__name__}'s curvature may be negative, and num_data, "
+                    f"data_weight or prior_precision was changed since it was learned. The step was refused: set them as before, change "
+                    f"them before the first step, or use Vadam or VOGN, whose curvature is never negative"
+                )
 
     def _settle(self) -> None:
         """Look at the flags of the last step on a device; raise if it was refused."""

@@ -49,7 +49,7 @@ def check(group: Group) -> float | str:
     if isinstance(given, MeanFieldGaussian):
         _check_posterior(group)
         return "posterior"
-    if isinstance(given, str) and given not in ("init", "posterior"):
+    if isinstance(given, str) and given != "init":
         raise ValueError(f'prior must be a number, "init" or a MeanFieldGaussian, got {given!r}')
     if not isinstance(given, (str, float, int)):
         raise ValueError(
@@ -92,6 +92,12 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
     elif isinstance(given, MeanFieldGaussian):
         for p, name in zip(group["params"], _names(opt, group, given), strict=True):
             is_point = name in given.point
+            if is_point and p.requires_grad and not group["deterministic"]:
+                raise ValueError(
+                    f"prior: {name!r} is a point of the posterior, a weight that was frozen or not sampled, so that nothing is known of "
+                    f'its precision. Give such weights a group of their own with "prior": "init" and a "prior_precision", or with '
+                    f'"deterministic": True'
+                )
             mean = given.point[name] if is_point else given.mean[name]
             precision = torch.full_like(mean, group["prior_precision"]) if is_point else _precision(given, name, group)
             for field, value in ((MEAN, mean), (PRECISION, precision)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -46,9 +47,14 @@ class Resumable(Optimizer):
         def _backend(self) -> Any: ...
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Add a group; its arguments are checked like the constructor's."""
+        """Add a copy of a group; its arguments are checked like the constructor's.
+
+        The given dict keeps only what was written into it, so that another optimizer may take it with its own defaults.
+        """
         given = None
         if isinstance(param_group, dict):
+            if isinstance(param_group.get("params"), Iterator):
+                param_group["params"] = [*param_group["params"]]  # model.parameters() can be read only once
             unknown = set(param_group) - set(self.defaults) - {"params", "param_names", "initial_lr"}
             if unknown:
                 known = ", ".join(sorted(self.defaults))
@@ -59,7 +65,7 @@ class Resumable(Optimizer):
             checks.deterministic(group)
             given = group.get("prior")
             self._check(group)
-            param_group.update(group)
+            param_group = {**param_group, **group}
         super().add_param_group(param_group)
         for p in self.param_groups[-1]["params"]:
             if not p.is_floating_point():

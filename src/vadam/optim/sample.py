@@ -156,5 +156,5 @@ class WeightState:
             if state is not self and state.sample is not None and not {*state.sample.params}.isdisjoint(sample.params):
                 raise RuntimeError(
                     f"the parameters hold a sample of another optimizer, opened by {state.owner and state.owner.value}: end it "
-                    f"first, by its step() or eval(), or by dropping that optimizer"
+                    f"first, by its step() or eval(), or take that optimizer off the model by its detach()"
                 )

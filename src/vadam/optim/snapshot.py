@@ -50,9 +50,21 @@ def mean_of(opt: PosteriorOptimizer, p: Tensor) -> Tensor:
     return whole(p.detach() if held is None else held).to(p.dtype).clone()
 
 
+def refuse_frozen(opt: PosteriorOptimizer) -> None:
+    """Raise RuntimeError if all weights that were sampled are frozen now: the posterior would be points and predict without doubt."""
+    if not opt._sampled() and any(
+        set(opt.state.get(p, ())) - {*prior.FIELDS} for group, p in opt._grouped() if not group["deterministic"]
+    ):
+        raise RuntimeError(
+            "posterior(): all weights that this optimizer has sampled are frozen now, and frozen weights have no spread. Ask for the "
+            "posterior before requires_grad_(False), or call requires_grad_(True) first"
+        )
+
+
 @without_grad
 def mean_field(opt: PosteriorOptimizer, model: nn.Module | None = None) -> MeanFieldGaussian:
     """Return q as it is now, whole on every rank; weights that are not sampled are points."""
+    refuse_frozen(opt)
     opt._settle()
     name = unique_names(opt, model)
     point = {name[p]: mean_of(opt, p) for group, p in opt._grouped() if group["deterministic"] or not p.requires_grad}
