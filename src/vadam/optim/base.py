@@ -16,7 +16,9 @@ from torch import Tensor
 from torch._C import TensorBase
 
 from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
-from vadam.backends.noise import NoiseSource, Seeds
+from vadam.backends.noise import NoiseSource, Seeds, several_ranks
+from vadam.backends.shards import is_sharded
+from vadam.fabric import delegate
 from vadam.optim import checks, prior
 from vadam.optim.averages import copies, mean_of_losses
 from vadam.optim.context import sampled_params
@@ -37,6 +39,10 @@ class VariationalOptimizer(Recovery):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
     _used: GradientMarks | None  # the gradients that the last step with a closure left
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        delegate(cls)
 
     def __init__(
         self,
