@@ -203,6 +203,7 @@ class VariationalOptimizer(Recovery):
             self._unpaired = noise
         trained = self._trained()
         self._estimate.stash_grads(trained, self._base)
+            self._refuse_rounding_of_ranks()
         draw = self._weights.draw_again(noise, sign, trained)
         if draw is None:
             buckets = self._buckets(trained, sampled=True)
@@ -219,6 +220,14 @@ class VariationalOptimizer(Recovery):
         keep_sample = self.curvature_degree == 1  # ĝ∘ε/σ may be asked for when the gradient has its last value
         sample = self._weights.close(restore=restore, keep_sample=keep_sample)
         self._count(sample, owner, settled=owner is Owner.CLOSURE or not restore, last=last and not restore)
+    def _refuse_rounding_of_ranks(self) -> None:
+        """Raise if replicas would take away their own noise each, and round differently."""
+        if several_ranks() and not all(map(is_sharded, self._sampled())):
+            raise RuntimeError(
+                "store_mean=False takes a rank's own noise away from the weights, which rounds differently on each rank, so that their "
+                "means would drift apart: leave it out under DistributedDataParallel"
+            )
+
 
     def _count(self, sample: Sample, owner: Owner, *, settled: bool, last: bool) -> None:
         """Add a closed sample to the estimate; one without a gradient does not count."""
