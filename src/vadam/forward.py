@@ -29,6 +29,7 @@ from torch.utils.data import DataLoader
 from vadam.backends.gaussian_draws import draw_weights
 from vadam.backends.row_products import rows_times_matrices
 from vadam.backends.shards import is_sharded
+from vadam.fabric import is_fabric_module
 from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
 
@@ -230,12 +231,13 @@ def _unmapped(x: Tensor) -> Tensor:
 
 
 def _unwrapped(model: nn.Module) -> tuple[nn.Module, str]:
-    """Return the module without ``torch.compile``, DDP and DataParallel around it, and what they put before the names of its parameters."""
+    """Return the module without ``torch.compile``, DDP, DataParallel and Fabric around it, and what they add to names of parameters."""
     prefix = ""
     if isinstance(model, torch.jit.ScriptModule):
         raise TypeError("a compiled TorchScript module keeps its own weights: give the module that it was made from")
     while True:
         name = "module" if isinstance(model, DataParallel | DistributedDataParallel) else "_orig_mod"
+        name = "_forward_module" if is_fabric_module(model) else name
         inner = model._modules.get(name)
         if inner is None:
             return model, prefix

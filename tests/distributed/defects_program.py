@@ -105,6 +105,45 @@ def samples_of_deterministic_weights_count(spec: Spec, backend: str) -> None:
     opt.detach()
 
 
+class Around(nn.Module):
+    """A user's module that keeps the distributed one inside, as Lightning Fabric's does."""
+
+    def __init__(self, inner: nn.Module) -> None:
+        super().__init__()
+        self.inner = inner
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.inner(x)
+
+
+def ranks_stay_equal_with_a_module_around_ddp(spec: Spec, backend: str) -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 1))
+    around = Around(DistributedDataParallel(model))
+    opt = spec.make(model.parameters(), backend=backend).attach(around)
+    x = torch.randn(8, 4, generator=torch.Generator().manual_seed(dist.get_rank()))
+    for _ in range(3):
+        opt.zero_grad()
+        around(x).square().mean().backward()
+        opt.step()
+    everything = [p.detach() for p in model.parameters()] + list(opt.posterior().precision.values())
+    assert equal_on_all_ranks(everything), f"{spec} {backend}: the ranks differ"
+    opt.detach()
+
+
+def means_that_round_differently_are_refused(spec: Spec, backend: str) -> None:
+    model = nn.Linear(4, 1)
+    ddp = DistributedDataParallel(model)
+    opt = spec.make(model.parameters(), backend=backend, store_mean=False).attach(ddp)
+    try:
+        ddp(torch.ones(3, 4))
+    except RuntimeError as error:
+        assert "store_mean=False" in str(error), error
+    else:
+        raise AssertionError(f"{spec} {backend}: the ranks would take away noise of their own")
+    opt.detach()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in LOOPED:
@@ -112,6 +151,8 @@ def main() -> None:
             branches_stay_equal(spec, backend)
             uneven_inputs_are_refused(spec, backend)
             samples_of_deterministic_weights_count(spec, backend)
+            ranks_stay_equal_with_a_module_around_ddp(spec, backend)
+            means_that_round_differently_are_refused(spec, backend)
         if dist.get_rank() == 0:
             print("ok", spec, flush=True)
 

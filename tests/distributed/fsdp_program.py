@@ -15,6 +15,7 @@ import torch.distributed as dist
 from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor, nn
+from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from torch.nn.utils import clip_grad_norm_
@@ -165,6 +166,38 @@ def every_rank_collects_a_posterior_in_the_same_order(spec: Spec) -> None:
     opt.detach()
 
 
+def a_group_may_have_no_weight_on_some_ranks(spec: Spec) -> None:
+    model = nn.Linear(3, 1).double()
+    fully_shard(model)
+    opt = spec.make([{"params": [model.weight]}, {"params": [model.bias], "lr": 0.01}]).attach(model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.ones(4, 3, dtype=torch.float64)).square().mean().backward()
+        opt.step()
+    assert all(x.isfinite().all() for x in opt.posterior(model).precision.values())
+    opt.detach()
+
+
+def replicas_of_shards_stay_equal_or_are_refused(spec: Spec) -> None:
+    torch.manual_seed(0)
+    model = network(torch.float64)
+    fully_shard(model, mesh=init_device_mesh("cpu", (dist.get_world_size(), 1), mesh_dim_names=("replicate", "shard")))
+    try:
+        opt = spec.make(model.parameters()).attach(model)
+    except ValueError as error:
+        assert spec.degree == 1
+        assert "several ranks with their own noise" in str(error)  # noqa: PT017
+        return
+    for _ in range(2):
+        opt.zero_grad()
+        model(X[dist.get_rank() :: 2]).square().mean().backward()
+        opt.step()
+    for p in model.parameters():
+        own = [p.detach().to_local(), opt._precision(p).to_local()]
+        assert all(torch.equal(x, other) for x in own for other in gathered(x)), f"{spec}: the replicas differ"
+    opt.detach()
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in SPECS:
@@ -190,6 +223,8 @@ def main() -> None:
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
             every_rank_collects_a_posterior_in_the_same_order(spec)
+            a_group_may_have_no_weight_on_some_ranks(spec)
+            replicas_of_shards_stay_equal_or_are_refused(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"

@@ -41,7 +41,7 @@ class Regression(lightning.LightningModule):
         return nn.functional.mse_loss(self.net(batch[0]), batch[1])
 
     def validation_step(self, batch: Any, index: int) -> None:
-        pass
+        self.net(batch[0])  # the first time before training, when VOGN is attached to the network inside
 
     def configure_optimizers(self) -> Any:
         self.opt = self.spec.make_for(self.net, num_data=32)

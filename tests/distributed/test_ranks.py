@@ -38,7 +38,8 @@ def test_ddp(ranks: int) -> None:
 def test_branches_and_uneven_inputs() -> None:
     """Ranks that use different branches of a model stay equal, bit for bit; uneven inputs are refused before anything hangs.
 
-    The squares of all samples count for deterministic weights.
+    The squares of all samples count for deterministic weights. A module around DistributedDataParallel changes nothing. Ranks that would
+    round differently are refused.
     """
     assert run("defects_program.py", 2) == [f"ok {spec}" for spec in LOOPED]
 

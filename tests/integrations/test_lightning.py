@@ -442,3 +442,60 @@ def test_manual_steps_from_no_sample_are_refused(attached: bool, samples: int, t
 
     with pytest.raises(RuntimeError, match=r"the closure took no gradient.*attach\(model\)"):
         fit(Built(VADAM, samples=samples), tmp_path)
+
+
+@pytest.mark.parametrize("attached", [False, True])
+def test_micro_batches_that_are_not_taken_at_the_sample_of_the_step_are_refused(attached: bool, tmp_path: Path) -> None:
+    """Without the callback, and unattached or with several samples: their gradients would be those at other weights."""
+    (vadam_spec,) = [spec for spec in SPECS if spec.name == "Vadam"]
+    module = Regression(vadam_spec, samples=2 if attached else 1)
+    if attached:
+        configure = module.configure_optimizers
+        module.configure_optimizers = lambda: configure().attach(module.net)  # type: ignore[method-assign]
+    with pytest.raises(RuntimeError, match=r"not taken at its sample.*attach\(model\).*samples=1"):
+        fit(module, tmp_path, accumulate_grad_batches=2)
+
+
+@pytest.mark.parametrize("way", ["closure", "context", "attach"])
+@LOOPED
+def test_fabric_takes_the_steps_of_a_loop(spec: Spec, way: str) -> None:
+    """Fabric's wrapper passes for the optimizer, and everything that is called on it reaches the one inside."""
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    found = []
+    for wrapped in (False, True):
+        module = Regression(spec, dtype=torch.float32)
+        net, opt = (
+            module.net,
+            spec.make(module.net.parameters(), generator=torch.Generator().manual_seed(1), num_data=N),
+        )
+        if wrapped:
+            net, opt = fabric.setup(net, opt)
+        if way == "attach" or spec.needs_attach:
+            opt.attach(net)
+
+        def gradient(net: nn.Module = net, opt: Any = opt, wrapped: bool = wrapped) -> torch.Tensor:
+            opt.zero_grad()
+            loss = nn.functional.mse_loss(net(X.float()), Y.float())
+            fabric.backward(loss) if wrapped else loss.backward()
+            return loss
+
+        for _ in range(3):
+            if way == "closure":
+                opt.step(gradient)
+                continue
+            if way == "context":
+                with opt.sampled_params():
+                    gradient()
+            else:
+                gradient()
+                module.net.eval()
+                module.net(X.float())  # the module inside is evaluated at the mean
+                assert not opt.holds_sample
+                module.net.train()
+            opt.step()
+        post = opt.posterior(net)
+        assert list(post.mean) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+        draws = torch.Generator().manual_seed(2)
+        pred = vadam.predict(net, post, X.float(), 4, likelihood=None, generator=draws)
+        found.append([*post.mean.values(), *post.precision.values(), pred.mean])
+    assert same(*found)

@@ -12,6 +12,14 @@ def is_sharded(x: Tensor) -> bool:
     return type(x) not in PLAIN and hasattr(x, "device_mesh")
 
 
+def is_replicated(x: Tensor) -> bool:
+    """Return True for a distributed tensor of which several ranks hold the same part."""
+    return is_sharded(x) and any(
+        placement.is_replicate() and x.device_mesh.size(axis) > 1  # type: ignore[attr-defined]
+        for axis, placement in enumerate(x.placements)  # type: ignore[attr-defined]
+    )
+
+
 def local(x: Tensor) -> Tensor:
     """Return this rank's shard, or the tensor itself if it is not sharded."""
     return x if type(x) in PLAIN or not is_sharded(x) else x.to_local()  # type: ignore[attr-defined]

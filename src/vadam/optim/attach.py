@@ -16,13 +16,12 @@ from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch._guards import detect_fake_mode
 from torch._subclasses.fake_tensor import is_fake
 from torch.autograd.function import BackwardCFunction
-from torch.nn.parallel import DataParallel, DistributedDataParallel
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
 from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
-from vadam.optim.distributed import inside_replica, mean_over, refuse_join, replicas_of, unwrapped
+from vadam.optim.distributed import ddp_of, inside_replica, inside_wrapper, mean_over, refuse_join, unwrapped
 from vadam.optim.estimate import gradients
 from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.nonfinite import CheckedOptimizer
@@ -144,7 +143,9 @@ class Attachment:
     def __init__(self, optimizer: AttachedUse, model: nn.Module) -> None:
         self._model = weakref.ref(unwrapped(model))
         self.is_wrapped = unwrapped(model) is not model
-        self.replicas = replicas_of(model)
+        ddp = ddp_of(model)
+        self.ddp = None if ddp is None else weakref.ref(ddp)
+        self.replicas = None if ddp is None else ddp.process_group
         self.captures = optimizer.records_curvature or (self.replicas is not None and optimizer.curvature_degree == 1)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
         before_save = Hook(optimizer, lambda opt, module: opt._to_mean("model.state_dict()"))
@@ -152,10 +153,10 @@ class Attachment:
             # Before FSDP2's own hook, which collects the weights.
             model.register_forward_pre_hook(before_forward, prepend=True)
         ]
-        if isinstance(model, DataParallel | DistributedDataParallel):
-            # A program may evaluate and save the module inside.
-            inside = Hook(optimizer, lambda opt, module: None if module.training else opt.eval())
-            handles.append(model.module.register_forward_pre_hook(inside, prepend=True))
+        inside = inside_wrapper(model)
+        if inside is not None:  # a program may evaluate and save it
+            before_inside = Hook(optimizer, lambda opt, module: None if module.training else opt.eval())
+            handles.append(inside.register_forward_pre_hook(before_inside, prepend=True))
         for module in {model, unwrapped(model)}:
             handles.append(module.register_state_dict_pre_hook(before_save))  # what is saved is the mean
             handles.append(module.register_load_state_dict_pre_hook(Hook(optimizer, AttachedUse._before_load)))
@@ -230,7 +231,7 @@ class AttachedUse(CheckedOptimizer):
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
             )
         self._refuse_rescaled(model)
-        if replicas_of(model) is not None and not self.has_loop:
+        if ddp_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
                 f"or use an optimizer that takes its curvature from the gradient, such as Vadam, VOGN, or VON with curvature='reparam'"
@@ -285,18 +286,19 @@ class AttachedUse(CheckedOptimizer):
 
     def _before_forward(self, model: nn.Module) -> None:
         """React to a forward pass of the attached model."""
+        attachment = self._attachment
+        # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
+        is_wrapped = attachment is not None and attachment.is_wrapped
+        weights, training = self._weights, (unwrapped(model) if is_wrapped else model).training
         averages = self.records_curvature or self.curvature_degree == 1
-        if self._attachment is not None and self._attachment.replicas is not None:
-            refuse_join(model)
-        elif averages and self._attachment is not None and inside_replica():
+        if attachment is not None and attachment.ddp is not None:
+            refuse_join(attachment.ddp())
+        elif averages and training and attachment is not None and inside_replica():
             raise RuntimeError(
                 f"{type(self).__name__} averages its curvature over the ranks, but was attached to the module inside "
                 f"DistributedDataParallel: call opt.attach(model) with the DistributedDataParallel module itself"
             )
         self._heal()
-        # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
-        is_wrapped = self._attachment is not None and self._attachment.is_wrapped
-        weights, training = self._weights, (unwrapped(model) if is_wrapped else model).training
         if weights.owner in (Owner.CONTEXT, Owner.CLOSURE):
             return
         if in_backward():  # a checkpointed forward pass runs again, and must see the weights that it saw

@@ -16,7 +16,9 @@ from torch import Tensor
 from torch._C import TensorBase
 
 from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
-from vadam.backends.noise import NoiseSource, Seeds
+from vadam.backends.noise import NoiseSource, Seeds, several_ranks
+from vadam.backends.shards import is_sharded
+from vadam.fabric import delegate
 from vadam.optim import checks, prior
 from vadam.optim.averages import copies, mean_of_losses
 from vadam.optim.context import sampled_params
@@ -37,6 +39,10 @@ class VariationalOptimizer(Recovery):
     """Base of the family: see ``vadam.Vadam`` for how an optimizer is used."""
 
     _used: GradientMarks | None  # the gradients that the last step with a closure left
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        delegate(cls)
 
     def __init__(
         self,
@@ -119,10 +125,14 @@ class VariationalOptimizer(Recovery):
         """Take a step with a closure: S samples, a gradient at each, one update."""
         self.eval()  # pauses the sample of an attached model
         paused = self._weights.paused
-        if paused is None or not paused.has_new_gradient():
-            self._reset_step()  # otherwise the closure is the last micro-batch of a sample that the loop has begun
+        goes_on = (
+            paused is not None and paused.has_new_gradient()
+        )  # the last micro-batch of a sample that a loop has begun
+        if not goes_on:
+            self._reset_step()
+        taken_before = not goes_on and self._used is not None and self._used.any_is_another()
         params = self._trained()
-        before = gradients(params) if self.samples > 1 else {}
+        before = gradients(params) if self.samples > 1 or taken_before else {}
         base = dict(zip(before, copies(before.values()), strict=True))
         pairs = 2 if self.antithetic else 1
         self._seeds = Seeds(self.generator, -(-self.samples // pairs))
@@ -140,6 +150,12 @@ class VariationalOptimizer(Recovery):
                 # The closure may add to gradients of earlier micro-batches instead of clearing them.
                 if len(losses) == 1:
                     self._base = {p: base[p] for p, g in before.items() if p.grad is g}
+                    if taken_before and self._base and self._weights.sample.has_new_gradient():  # type: ignore[union-attr]
+                        raise RuntimeError(
+                            "step(closure): the closure adds to a gradient that was not taken at its sample. For several "
+                            "micro-batches in a step, call opt.attach(model) once and build the optimizer with samples=1; otherwise "
+                            "clear the gradient in the closure by opt.zero_grad()"
+                        )
             with Uninterrupted():
                 self._close_sample(restore=False)  # the update may read the mean from where it is kept
                 mean_loss = mean_of_losses(losses)
@@ -187,6 +203,7 @@ class VariationalOptimizer(Recovery):
     def _draw(self) -> Sample:
         """Perturb the parameters by new noise, or by the negative of the last one if samples come in pairs."""
         if not self.store_mean:
+            self._refuse_rounding_of_ranks()
             self._settle()  # the same scalars now and when the noise is drawn again
         unpaired = self._unpaired
         if self.antithetic and unpaired is not None:
@@ -202,6 +219,14 @@ class VariationalOptimizer(Recovery):
             buckets = self._buckets(trained, sampled=True)
             draw = self._backend.draw(buckets, noise, sign, keep_mean=self.store_mean)
         return Sample(draw, noise, trained, unpaired=unpaired)
+
+    def _refuse_rounding_of_ranks(self) -> None:
+        """Raise if replicas would take away their own noise each, and round differently."""
+        if several_ranks() and not all(map(is_sharded, self._sampled())):
+            raise RuntimeError(
+                "store_mean=False takes a rank's own noise away from the weights, which rounds differently on each rank, so that their "
+                "means would drift apart: leave it out under DistributedDataParallel"
+            )
 
     def _close_sample(self, *, restore: bool = True, last: bool = True) -> None:
         """End a sample, and count it if it has a gradient. To be called where signals wait.

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from vadam.backends.bucket import storage_dtype
+from vadam.fabric import is_fabric_module
 
 
 def _is_compiled(model: nn.Module) -> bool:
@@ -27,33 +28,36 @@ def _is_compiled(model: nn.Module) -> bool:
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return the user's own module, without DDP, DataParallel and torch.compile around it."""
+    """Return the user's own module, without DDP, DataParallel, Lightning Fabric and torch.compile around it."""
     while True:
         if isinstance(model, DataParallel | DistributedDataParallel):
             model = model.module
+        elif is_fabric_module(model):
+            model = model._forward_module  # type: ignore[assignment]
         elif _is_compiled(model):
             model = model._orig_mod  # type: ignore[assignment]
         else:
             return model
 
 
-def _ddp_of(model: nn.Module) -> DistributedDataParallel | None:
-    """Return the DistributedDataParallel module over several ranks, where there is one around the model."""
-    if _is_compiled(model):
-        model = model._orig_mod  # type: ignore[assignment]
-    several = isinstance(model, DistributedDataParallel) and dist.get_world_size(model.process_group) > 1
-    return model if several else None  # type: ignore[return-value]
+def inside_wrapper(model: nn.Module) -> nn.Module | None:
+    """Return the module that Fabric, DDP or DataParallel has wrapped, which may be compiled; None if there is no such wrapper."""
+    inside = model
+    while is_fabric_module(inside):
+        inside = inside._forward_module  # type: ignore[assignment]
+    if isinstance(inside, DataParallel | DistributedDataParallel):
+        inside = inside.module
+    return None if inside is model else inside
 
 
-def replicas_of(model: nn.Module) -> dist.ProcessGroup | None:
-    """Return the processes that train this model together, None if there is one."""
-    ddp = _ddp_of(model)
-    return None if ddp is None else ddp.process_group
+def ddp_of(model: nn.Module) -> DistributedDataParallel | None:
+    """Return the DistributedDataParallel module over several ranks that the model is, or that is inside it."""
+    ddps = (module for module in model.modules() if isinstance(module, DistributedDataParallel))
+    return next((ddp for ddp in ddps if dist.get_world_size(ddp.process_group) > 1), None)
 
 
-def refuse_join(model: nn.Module) -> None:
+def refuse_join(ddp: DistributedDataParallel | None) -> None:
     """Raise inside ``ddp.join()``: ranks that ran out of data take no further steps, and their posteriors would differ."""
-    ddp = _ddp_of(model)
     if ddp is not None and ddp._join_config.enable:
         raise RuntimeError(
             "uneven inputs with DistributedDataParallel.join() are not supported: a rank that has run out of data takes no steps, so "
@@ -65,7 +69,7 @@ def refuse_join(model: nn.Module) -> None:
 def inside_replica() -> bool:
     """Return True during a forward pass of a DistributedDataParallel module over several ranks."""
     ddp = DistributedDataParallel._active_ddp_module
-    return ddp is not None and replicas_of(ddp) is not None
+    return ddp is not None and dist.get_world_size(ddp.process_group) > 1
 
 
 def mean_over(group: dist.ProcessGroup, params: list[Tensor], tensors: dict[Tensor, Tensor]) -> dict[Tensor, Tensor]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from vadam.backends.bucket import Grads
 from vadam.backends.noise import several_ranks
+from vadam.backends.shards import is_replicated
 from vadam.optim.base import VariationalOptimizer
 from vadam.optim.distributed import LocalGradients
+from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
 
 
@@ -17,6 +19,16 @@ class Reparameterised(VariationalOptimizer):
 
     curvature_degree = 1
     _local: LocalGradients | None = None
+
+    def add_param_group(self, param_group: Group) -> None:
+        """Add a group; under FSDP2 every weight must be on one rank."""
+        super().add_param_group(param_group)
+        if any(is_replicated(p) for p in self.param_groups[-1]["params"]):
+            self.param_groups.pop()
+            raise ValueError(
+                f"{type(self).__name__} multiplies the gradient with the noise, and several ranks with their own noise hold the same "
+                f"weights: shard them over all ranks (a mesh of one dimension), or use DistributedDataParallel, or Vadam"
+            )
 
     def _curvatures(self, sample: Sample, grads: Grads) -> Grads:
         sampled = set(sample.params)

@@ -223,13 +223,12 @@ class VON(SecondOrder, Reparameterised):
     def _feasible_fraction(self, g: Grads, h: Grads, scale: Grads | None) -> Tensor | float:
         fraction: Tensor | None = None
         for bucket in self._buckets([p for p in self._sampled() if p in g]):
-            if not bucket.size:
-                continue
-            (s,) = bucket.gather(bucket.field("s"))
-            found = curvature_vector(bucket, h, scale)
-            beta = bucket.rule_args["beta"]
-            rule_args = {**bucket.vector_args(), "delta": self.backtrack}
-            feasible = call(rules.von.feasible_beta, s, found, rule_args=rule_args) / beta
+            feasible = torch.ones((), dtype=bucket.dtype, device=bucket.device)
+            if bucket.size:  # a rank's own shards may be empty
+                (s,) = bucket.gather(bucket.field("s"))
+                found = curvature_vector(bucket, h, scale)
+                rule_args = {**bucket.vector_args(), "delta": self.backtrack}
+                feasible = call(rules.von.feasible_beta, s, found, rule_args=rule_args) / bucket.rule_args["beta"]
             if is_sharded(bucket.params[0]):  # one β for all shards
                 dist.all_reduce(feasible, dist.ReduceOp.MIN, group=bucket.params[0].device_mesh.get_group())  # type: ignore[attr-defined]
             fraction = feasible if fraction is None else torch.minimum(fraction, feasible.to(fraction))
