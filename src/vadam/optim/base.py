@@ -125,9 +125,8 @@ class VariationalOptimizer(Recovery):
         """Take a step with a closure: S samples, a gradient at each, one update."""
         self.eval()  # pauses the sample of an attached model
         paused = self._weights.paused
-        goes_on = (
-            paused is not None and paused.has_new_gradient()
-        )  # the last micro-batch of a sample that a loop has begun
+        # The closure may be the last micro-batch of a sample that a loop has begun.
+        goes_on = paused is not None and paused.has_new_gradient()
         if not goes_on:
             self._reset_step()
         taken_before = not goes_on and self._used is not None and self._used.any_is_another()
