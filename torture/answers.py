@@ -40,7 +40,7 @@ KIND = Kind(
             "ties count as if the model had ranked them right",
         ),
         Break(
-            "src/vadam/cli/dataframe.py",
+            "src/vadam/cli/number_texts.py",
             '    plain = matching.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)\n',
             '    plain = matching.str.replace(",", "", regex=False)\n',
             "tables",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.cli.dataframe import counted, first_three
+from vadam.cli.phrases import counted, first_three
 from vadam.report.model import ClassificationEvaluation, Evaluation, RegressionEvaluation
 
 if TYPE_CHECKING:

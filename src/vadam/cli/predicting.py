@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.cli import dataframe
+from vadam.cli import dataframe, number_texts
 from vadam.cli.errors import CommandError
+from vadam.cli.phrases import counted, first_three
 from vadam.cli.preparation import list_problems
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             if values.notna().any() and numbers.isna().all():
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
                 continue
-            notes += dataframe.unread(column.name, values, numbers)
+            notes += number_texts.unread(column.name, values, numbers)
             values = numbers
             table = table.assign(**{column.name: numbers})
         if column.kind == "date" and values.notna().any() and not np.isfinite(numbers_of(column, values)).any():
@@ -94,22 +95,22 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             continue
         if (missing := int(values.isna().sum())) and not column.missing:
             notes.append(
-                f"{column.name} is missing in {dataframe.counted(missing, 'row')}, but never was in training: wider intervals there."
+                f"{column.name} is missing in {counted(missing, 'row')}, but never was in training: wider intervals there."
             )
     if problems:
         raise CommandError(list_problems(path, problems))
     for name, values in model.encoder_.unseen_values(table).items():
         rows = sum(text in values for text in cells.texts(table[name]))
         notes.append(
-            f"{name}: {dataframe.first_three(values)} was never seen in training ({dataframe.counted(rows, 'row')}): wider intervals there."
+            f"{name}: {first_three(values)} was never seen in training ({counted(rows, 'row')}): wider intervals there."
         )
     for name, (rows, low, high) in model.encoder_.outside(table).items():
         notes.append(
-            f"{name} lies far outside of training's {low} to {high} in {dataframe.counted(rows, 'row')}: "
+            f"{name} lies far outside of training's {low} to {high} in {counted(rows, 'row')}: "
             "the model has no experience there, and intervals may be too narrow."
         )
     for name, texts in model.encoder_.unreadable_dates(table).items():
-        notes.append(f"{name}: {dataframe.first_three(texts)} cannot be read as dates and count as missing")
+        notes.append(f"{name}: {first_three(texts)} cannot be read as dates and count as missing")
     return table.reindex(columns=list(model.feature_names_in_)), notes
 
 
@@ -122,7 +123,7 @@ def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":
     plain = pd.Series(numbers_of(column, values), index=values.index)
     if pd.api.types.is_numeric_dtype(values):
         return plain
-    european = dataframe.european_numbers(values)
+    european = number_texts.european_numbers(values)
     return european if european.notna().sum() > plain.notna().sum() else plain
 
 

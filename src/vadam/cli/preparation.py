@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from vadam.cli.dataframe import LEADING_ZERO, counted
 from vadam.cli.errors import CommandError
+from vadam.cli.gaps import LEADING_ZERO
+from vadam.cli.phrases import counted
 
 if TYPE_CHECKING:
     import pandas as pd
