@@ -20,7 +20,7 @@ from torch import Tensor
 from vadam.backends.bucket import storage_dtype
 from vadam.backends.shards import is_sharded, whole
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim.interrupts import without_grad
+from vadam.interrupts import without_grad
 from vadam.optim.sample import mean_of
 from vadam.rules.arguments import PRIOR_PRECISION, Argument
 from vadam.rules.binding import RuleArgs
