@@ -157,3 +157,38 @@ def test_missing_folders_are_created_by_default(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         atomic.write_bytes(tmp_path / "nowhere" / "out", b"new", parents=False)
     assert files(tmp_path) == ["new"]
+
+
+@writers
+@pytest.mark.skipif(os.name == "nt", reason="links need rights there")
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_link_stays_and_its_file_is_replaced(write, exists, tmp_path: Path) -> None:
+    (tmp_path / "models").mkdir()
+    if exists:
+        (tmp_path / "models" / "first").write_bytes(b"old")
+    (tmp_path / "latest").symlink_to("models/first")
+    write(tmp_path / "latest")
+    assert (tmp_path / "latest").is_symlink()
+    assert (tmp_path / "models" / "first").read_bytes() not in (b"", b"old")
+    assert files(tmp_path) == ["latest", "models"]
+    assert files(tmp_path / "models") == ["first"]
+
+
+@writers
+@pytest.mark.skipif(os.name == "nt", reason="file modes are POSIX")
+def test_a_file_that_is_replaced_keeps_its_mode(write, tmp_path: Path) -> None:
+    (tmp_path / "out").touch(0o600)
+    write(tmp_path / "out")
+    assert stat.S_IMODE((tmp_path / "out").stat().st_mode) == 0o600
+
+
+@writers
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="pipes are POSIX")
+def test_a_pipe_is_written_to_and_stays(write, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "out")
+    with ThreadPoolExecutor(1) as pool:
+        received = pool.submit((tmp_path / "out").read_bytes)
+        write(tmp_path / "out")
+        assert received.result(60)
+    assert (tmp_path / "out").is_fifo()
+    assert files(tmp_path) == ["out"]

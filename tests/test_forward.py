@@ -1,6 +1,8 @@
 """Outputs at many draws: vmap against the loop, the same draws for all inputs, and the model is left unchanged."""
 
 import copy
+import signal
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
@@ -399,6 +401,52 @@ def test_the_model_is_left_as_it_was_after_an_exception(error, vmap):
         sampled_outputs(model, posterior_of(model), torch.randn(5, 4), S, vmap=vmap)
     assert_unchanged(model, before)
     assert model.calls == 0
+
+
+class Interrupting:
+    """Calls a function, and sends SIGINT when Python enters or leaves its ``moment``-th function of Python."""
+
+    def __init__(self, moment):
+        self.moment, self.seen = moment, 0
+
+    def __call__(self, function):
+        sys.setprofile(self._event)
+        try:
+            function()
+        finally:
+            sys.setprofile(None)
+
+    def _event(self, *_):
+        self.seen += 1
+        if self.seen == self.moment:
+            signal.raise_signal(signal.SIGINT)
+
+
+@pytest.mark.parametrize("vmap", [True, False])
+def test_ctrl_c_at_any_moment_leaves_model_and_torch_as_they_were(vmap):
+    def predict():
+        sampled_outputs(model, post, x, 3, vmap=vmap)
+
+    model, x = nn.Sequential(nn.Linear(4, 2), nn.BatchNorm1d(2)).train(), torch.randn(5, 4)
+    post = posterior_of(model)
+    predict()
+    before = state_of(model)
+    counting = Interrupting(0)
+    counting(predict)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    interrupted = 0
+    try:
+        for moment in range(1, counting.seen, 5):
+            try:
+                Interrupting(moment)(predict)
+            except KeyboardInterrupt:
+                interrupted += 1
+            assert torch._C._functorch.peek_interpreter_stack() is None, moment
+            assert torch.is_grad_enabled(), moment
+            assert_unchanged(model, before)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert interrupted > counting.seen / 5 - 20
 
 
 def test_weights_that_the_posterior_does_not_name_keep_their_value():

@@ -240,7 +240,7 @@ KIND = Kind(
     },
     breaks=(
         Break(
-            "src/vadam/optim/interrupts.py",
+            "src/vadam/interrupts.py",
             "        self._install()\n",
             "        pass\n",
             "plain",

@@ -3,12 +3,15 @@
 The content is written to a temporary file ``.<name>.<32 hex digits>.tmp`` beside the target, which is then renamed. Its
 name is unique and it is created exclusively, so writers may race and a planted link is not followed. A writer holds a
 lock on its temporary file. A temporary file without a lock belongs to a writer that was killed: the next write removes it.
+
+A link stays, and the file that it leads to is replaced. Devices and pipes such as ``/dev/stdout`` are written to.
 """
 
 from __future__ import annotations
 
 import glob
 import os
+import stat
 import sys
 import uuid
 from contextlib import suppress
@@ -20,10 +23,15 @@ if sys.platform != "win32":
 
 
 def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
-    """Replace the file at ``path``, or create it; on an error the old file stays unchanged.
+    """Replace the file at ``path``, which keeps its mode, or create it; on an error the old file stays unchanged.
 
     Missing folders are created unless ``parents`` is False, which raises FileNotFoundError.
     """
+    if path.exists() and not path.is_file() and not path.is_dir():
+        with path.open("wb") as device:
+            device.write(content)
+        return
+    path = Path(os.path.realpath(path))
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
@@ -33,6 +41,8 @@ def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+            if sys.platform != "win32" and path.exists():
+                os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             if sys.platform == "win32":
                 file.close()  # an open file cannot be renamed there
             os.replace(file.name, path)

@@ -32,6 +32,7 @@ from vadam.backends.shards import is_sharded
 from vadam.fabric import is_fabric_module
 from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
+from vadam.interrupts import Uninterrupted
 
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
 VMAP_FROM = 8
@@ -123,9 +124,9 @@ def sampled_outputs(
         at_once = samples  # they are in memory already
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with ONE_AT_A_TIME, torch.no_grad(), in_eval_mode(model):
+    with ONE_AT_A_TIME, Uninterrupted() as signals, in_eval_mode(model):
         buffers = _Buffers(model)
-        passes = [_Passes(model, batch, vmap, buffers) for batch in batches]
+        passes = [_Passes(model, batch, vmap, buffers, signals) for batch in batches]
         for start in range(0, samples, at_once):
             n = min(at_once, samples - start)
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
@@ -135,10 +136,15 @@ def sampled_outputs(
 
 
 class _Passes:
-    """Computes f(x; θ₁), …, f(x; θ_n) for one batch of inputs, by vmap where it pays and works, otherwise one draw at a time."""
+    """Computes f(x; θ₁), …, f(x; θ_n) for one batch of inputs, by vmap where it pays and works, otherwise one draw at a time.
 
-    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
-        self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
+    Signals wait during a pass: otherwise Ctrl-C could leave a draw in the model, or torch inside vmap.
+    """
+
+    def __init__(
+        self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers, signals: Uninterrupted
+    ) -> None:
+        self._model, self._batch, self._vmap, self._buffers, self._signals = model, batch, vmap, buffers, signals
         self._inputs = _Inputs(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
@@ -170,6 +176,7 @@ class _Passes:
         return torch.stack([self._output({name: value[s] for name, value in draws.items()}) for s in range(n)])
 
     def _output(self, weights: Weights) -> Tensor:
+        self._signals.let_through()
         with self._inputs.unwritten() as (args, kwargs):
             return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
 

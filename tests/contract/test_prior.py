@@ -399,6 +399,30 @@ def test_a_learned_prior_at_a_temperature_is_that_of_fewer_data(temperature):
     assert 0.1 < learned(temperature, 1.0) < 100
 
 
+@pytest.mark.parametrize("curvature", ["reparam", "score", "hutchinson", "exact"])
+def test_a_learned_prior_leaves_every_precision_positive_where_curvature_is_negative(curvature):
+    """A prior that is learned to be weaker than the negative curvature of a weight would leave it without variance."""
+    for seed in range(6):
+        torch.manual_seed(seed)
+        model = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 2))
+        x, y = torch.randn(40, 4), torch.randn(40, 2)
+        settings = {"lr": 0.02, "beta": 0.9, "num_data": 40, "prior_precision": 20.0, "init_precision": 20.0}
+        opt = vadam.VON(model.parameters(), curvature=curvature, learn_prior_every=5, **settings)
+
+        def closure(model=model, opt=opt, x=x, y=y):
+            rows = torch.randperm(40)[:8]
+            opt.zero_grad()
+            loss = (model(x[rows]) - y[rows]).square().mean()
+            if curvature == "reparam":
+                loss.backward()
+            return loss
+
+        for _ in range(30):
+            opt.step(closure)
+            opt.posterior()  # raises if a precision is not positive
+        opt.load_state_dict(opt.state_dict())
+
+
 def test_learned_prior_precision_recovers_the_scale_of_the_weights():
     """Weights drawn from N(0, 1/25) and plenty of data: the learned precision is near 25, its sampling error is √(2/D) = 6 %."""
     torch.manual_seed(1)

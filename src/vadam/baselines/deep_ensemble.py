@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, Progress, TrainingOptions, require_fitted
 from vadam.forward import arguments_of, copied, in_eval_mode, tensor_of
+from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import Likelihood
 
 
@@ -62,12 +63,13 @@ class DeepEnsemble:
         """Return the outputs [K, B, ...] of all members, in evaluation mode; ``samples`` and ``generator`` are ignored."""
         arguments = arguments_of(x)
         networks = nn.ModuleList([require_fitted(member.model, self) for member in self.members])
-        with torch.no_grad(), in_eval_mode(networks):
-            return torch.stack([self._output(network, *copied(arguments)) for network in networks])
-
-    @staticmethod
-    def _output(network: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
-        return tensor_of(network(*args, **kwargs))
+        found: list[Tensor] = []
+        with Uninterrupted() as signals, in_eval_mode(networks):
+            for network in networks:
+                args, kwargs = copied(arguments)
+                found.append(tensor_of(network(*args, **kwargs)))
+                signals.let_through()
+        return torch.stack(found)
 
 
 def _report_member(progress: Progress, member: int, members: int, done: int, epochs: int) -> None:

@@ -22,6 +22,7 @@ from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, TrainingOptions
 from vadam.functional import functional_call
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
+from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import InputNoiseGaussian, InputNoiseStudentT, Likelihood, StudentT
 
 JACOBIAN_ELEMENTS_AT_ONCE = 2**24
@@ -126,7 +127,9 @@ def _curvature(
         outputs = model(X[:1]).numel()
     n = max(1, JACOBIAN_ELEMENTS_AT_ONCE // (outputs * sum(p.numel() for p in weights.values())))
     for x_part, y_part in zip(X.split(n), y.split(n), strict=True):
-        yield vmap(of_example)(x_part, y_part)
+        with Uninterrupted():  # Ctrl-C would leave torch inside vmap
+            found = vmap(of_example)(x_part, y_part)
+        yield found
 
 
 def _information(likelihood: Likelihood, output: Tensor, target: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Any module by ``torch.func``: the gradient of one network at one sample, mapped over samples and networks.
 
-The module must be pure in its weights: no BatchNorm in training mode, no dropout of its own.
+The module must be pure in its weights: no BatchNorm in training mode, no dropout of its own. Signals wait during a pass: Ctrl-C would
+leave torch inside vmap, and a member's weights in the module.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from torch.func import grad, vmap
 from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
 from vadam.functional import functional_call
+from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import FORMULAS
 
 
@@ -26,13 +28,13 @@ class VmappedModule:
     def gradients(self, theta: Weights, examples: Examples, *, squares: bool) -> tuple[Weights, Weights]:
         over_samples = (0, None, None, None, None, 0)
         over_members = (0, 0, 0, 0, 0, 0)
-        g = vmap(vmap(grad(self._loss), over_samples), over_members)(theta, *examples)
-        if not squares:
-            return g, {}
-        return g, vmap(vmap(self._squares, over_samples), over_members)(theta, *examples)
+        with Uninterrupted():
+            g = vmap(vmap(grad(self._loss), over_samples), over_members)(theta, *examples)
+            return g, vmap(vmap(self._squares, over_samples), over_members)(theta, *examples) if squares else {}
 
     def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
-        return vmap(vmap(self._output, (0, None, 0)), (0, 0, 0))(theta, x, keep)
+        with Uninterrupted():
+            return vmap(vmap(self._output, (0, None, 0)), (0, 0, 0))(theta, x, keep)
 
     def _output(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...]) -> Tensor:
         output = functional_call(self.module, theta, (x, keep) if keep else (x,))

@@ -20,10 +20,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
 from vadam.backends.bucket import Grads
+from vadam.interrupts import Uninterrupted
 from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
 from vadam.optim.distributed import ddp_of, inside_replica, inside_wrapper, mean_over, refuse_join, unwrapped
 from vadam.optim.estimate import gradients
-from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.nonfinite import CheckedOptimizer
 from vadam.optim.sample import Owner
 

@@ -19,12 +19,12 @@ from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource, Seeds, several_ranks
 from vadam.backends.shards import is_sharded
 from vadam.fabric import delegate
+from vadam.interrupts import Uninterrupted
 from vadam.optim import checks, prior
 from vadam.optim.averages import copies, mean_of_losses
 from vadam.optim.context import sampled_params
 from vadam.optim.estimate import Estimate, gradients
 from vadam.optim.gradient_marks import GradientMarks
-from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.recovery import ClosureCall, Recovery
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample, WeightState

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from vadam.optim.interrupts import Uninterrupted
+from vadam.interrupts import Uninterrupted
 from vadam.optim.sample import Owner
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from torch import nn
 from vadam import rules
 from vadam.backends.shards import is_sharded
 from vadam.gaussian import MeanFieldGaussian, RotatedGaussian
+from vadam.interrupts import without_grad
 from vadam.optim.common_arguments import CommonArguments
-from vadam.optim.interrupts import without_grad
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.signature import group_arguments

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from vadam import curvature, rules
 from vadam.backends.bucket import Bucket, Grads
 from vadam.gaussian import FullGaussian
+from vadam.interrupts import without_grad
 from vadam.optim import checks
 from vadam.optim.common_arguments import CommonArguments
-from vadam.optim.interrupts import without_grad
 from vadam.optim.rule_optimizer import Group
 from vadam.optim.sample import Owner, Sample
 from vadam.optim.second_order import SecondOrder

@@ -20,10 +20,10 @@ from torch import Tensor
 from vadam.backends.bucket import storage_dtype
 from vadam.backends.shards import is_sharded, whole
 from vadam.gaussian import MeanFieldGaussian
-from vadam.optim.interrupts import without_grad
+from vadam.interrupts import without_grad
 from vadam.optim.sample import mean_of
 from vadam.rules.arguments import PRIOR_PRECISION, Argument
-from vadam.rules.binding import RuleArgs
+from vadam.rules.binding import RuleArgs, arg_names
 
 if TYPE_CHECKING:
     from vadam.optim.rule_optimizer import Group, RuleOptimizer
@@ -207,13 +207,31 @@ def learn(opt: RuleOptimizer) -> None:
         if group["steps_with_prior"] < every:
             continue
         group["steps_with_prior"] = 0
-        spread: Tensor | float = 0.0
+        spread = torch.zeros((), dtype=torch.float64, device="cpu")
         count = 0
+        widest: list[Tensor] = []
         for p, variance in opt._variances(group):
             mean, _ = of(group, opt.state[p])
             mu = whole(p.detach()).to(storage_dtype(p))
             spread = spread + (variance + (mu - mean) ** 2).sum(dtype=torch.float64)
             count += p.numel()
+            widest += [variance.max()] if p.numel() else []
         if count:
+            total, largest = torch.stack([spread, torch.stack(widest).max().to(spread)]).tolist()
             low, high = LEARNED_RANGE
-            group["prior_precision"] = min(max(group["temperature"] * count / float(spread), low), high)
+            learned = min(max(group["temperature"] * count / total, low), high)
+            group["prior_precision"] = max(learned, _least(opt, group, largest))
+
+
+def _least(opt: RuleOptimizer, group: Group, variance: float) -> float:
+    """Return a bound below which a prior precision leaves a weight without variance, given the largest variance of all.
+
+    The precision N s + τλ of a weight of negative curvature s is positive only thanks to the prior, which must stay twice as
+    strong as that curvature, or as it is.
+    """
+    rule, numbers = opt._rule_and_numbers(group)
+    of_prior = numbers.get("tau", 1.0) * numbers["lam"] if "lam" in arg_names(rule.precision) else 0.0
+    if not of_prior:
+        return 0.0
+    negative = of_prior - 1 / variance
+    return group["prior_precision"] * min(2 * negative / of_prior, 1.0)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from vadam.backends.bucket import Grads
 from vadam.backends.noise import NoiseSource, Seeds
-from vadam.optim.interrupts import Uninterrupted
+from vadam.interrupts import Uninterrupted
 from vadam.optim.posterior import PosteriorOptimizer
 from vadam.optim.sample import Owner
 

@@ -12,8 +12,8 @@ from torch import Tensor
 from vadam.backends import Draw
 from vadam.backends.bucket import are_same
 from vadam.backends.noise import NoiseSource
+from vadam.interrupts import Uninterrupted
 from vadam.optim.gradient_marks import GradientMarks
-from vadam.optim.interrupts import Uninterrupted
 from vadam.optim.strays import Strays
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from vadam.backends.shards import whole
 from vadam.gaussian import MeanFieldGaussian, Shares
+from vadam.interrupts import without_grad
 from vadam.optim import prior
 from vadam.optim.distributed import unwrapped
-from vadam.optim.interrupts import without_grad
 
 if TYPE_CHECKING:
     from vadam.optim.posterior import PosteriorOptimizer

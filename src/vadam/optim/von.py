@@ -17,10 +17,10 @@ from vadam import rules
 from vadam.backends.bucket import Bucket, Grads, storage_dtype
 from vadam.backends.measures import curvature_vector
 from vadam.backends.shards import is_sharded, whole
+from vadam.interrupts import Uninterrupted, without_grad
 from vadam.optim import checks
 from vadam.optim.base import Closure
 from vadam.optim.common_arguments import CommonArguments
-from vadam.optim.interrupts import Uninterrupted, without_grad
 from vadam.optim.recovery import ClosureCall
 from vadam.optim.reparameterised import Reparameterised
 from vadam.optim.rule_optimizer import Group

@@ -16,6 +16,7 @@ from vadam.curvature.perexample.call import WAY_OUT, Call, floating
 from vadam.curvature.perexample.gradients import CHUNK, Added, Gradients
 from vadam.curvature.perexample.replay import check_same
 from vadam.functional import functional_call
+from vadam.interrupts import Uninterrupted
 
 
 class Vmapped(Gradients):
@@ -64,7 +65,7 @@ class Pullback:
         outputs = [t[narrow] for t in self.call.outputs]
         grads = [t[narrow] for t in self.output_grads]
         try:
-            with sdpa_kernel(SDPBackend.MATH):  # the only one that vmap supports
+            with Uninterrupted(), sdpa_kernel(SDPBackend.MATH):  # the only one that vmap supports
                 gradients, replayed = vmap(self._one, in_dims=self.axis, out_dims=(0, self.axis))(inputs, grads)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(

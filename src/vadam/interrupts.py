@@ -1,4 +1,4 @@
-"""Delay Ctrl-C until a change of the weights is complete, which autograd does not record."""
+"""Delay Ctrl-C until a change is complete: of the weights, which autograd does not record, or of a model that is lent to a computation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from _signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 import torch
 
@@ -46,19 +46,26 @@ class Uninterrupted:
     """Inside, handlers of signals wait: what was begun is finished, then they are called. Autograd is off, as in ``torch.no_grad``.
 
     Python runs handlers in the main thread between two instructions, so a ``KeyboardInterrupt`` could come when half of the weights
-    are written, or in ``torch.no_grad`` itself, which then stays on. Other threads are never interrupted.
+    are written, or in ``torch.no_grad`` itself, which then stays on. Other threads are never interrupted. A long computation
+    calls ``let_through`` between its parts.
     """
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Self:
         self._outermost = not _thread.is_inside
         if not self._outermost:
-            return
+            return self
         self._handlers: dict[int, Callable[..., Any]] = {}
         self._received: list[tuple[int, FrameType | None]] = []
         self._install()
         self._records = torch.is_grad_enabled()
         torch._C._set_grad_enabled(False)
         _thread.is_inside = True
+        return self
+
+    def let_through(self) -> None:
+        """Call the handlers that wait now; what they raise ends the computation, whose clean-up is not interrupted."""
+        if self._outermost:
+            self._deliver()
 
     def __exit__(self, *_: object) -> None:
         if self._outermost:
