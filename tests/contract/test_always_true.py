@@ -214,7 +214,7 @@ def test_frozen_and_unused_parameters(spec: Spec) -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)
 def test_a_posterior_of_weights_that_were_all_frozen_after_training_is_refused(spec: Spec) -> None:
-    """It would be points, and predict without any epistemic uncertainty."""
+    """Points would predict without any epistemic uncertainty."""
     problem = Problem()
     opt = spec.make_for(problem.model)
     problem.step(opt, spec, spec.ways[0])

@@ -343,7 +343,7 @@ def test_arguments_that_change_in_the_middle() -> None:
 
 @pytest.mark.parametrize("nonfinite", ["raise", "skip"])
 def test_a_change_of_arguments_that_makes_a_precision_negative_is_refused_by_name(nonfinite: str) -> None:
-    """Its samples are NaN, so that the gradient would be blamed, or every later step skipped."""
+    """Samples of a negative precision are NaN, so that the gradient would be blamed, or every later step skipped."""
     problem = Problem()
     opt = vadam.VON(problem.model.parameters(), num_data=100, prior_precision=10.0, nonfinite=nonfinite)
     problem.step(opt, BY_NAME["VON"])

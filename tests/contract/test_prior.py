@@ -318,7 +318,7 @@ def test_the_groups_of_another_optimizer_bring_no_posterior():
 
 
 def test_a_point_of_an_earlier_posterior_is_no_prior_of_a_weight_that_is_sampled_now():
-    """Its precision would be that of the default prior: a backbone that was frozen for the first task would start at σ = 1."""
+    """The precision would be that of the default prior: a backbone that was frozen for the first task would start at σ = 1."""
     model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
     backbone, head = model
     backbone.requires_grad_(False)
