@@ -175,6 +175,27 @@ def test_a_link_stays_and_its_file_is_replaced(write, exists, tmp_path: Path) ->
 
 
 @writers
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can make a link of somebody else"
+)
+def test_a_link_of_somebody_else_is_replaced(write, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_bytes(b"precious")
+    (tmp_path / "out").symlink_to(victim)
+    os.lchown(tmp_path / "out", 65534, 65534)
+    write(tmp_path / "out")
+    assert victim.read_bytes() == b"precious"
+    assert not (tmp_path / "out").is_symlink()
+
+
+def test_a_circle_of_links_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(OSError, match="symbolic links"):
+        atomic.write_bytes(tmp_path / "a", b"new")
+
+
+@writers
 @pytest.mark.skipif(os.name == "nt", reason="file modes are POSIX")
 def test_a_file_that_is_replaced_keeps_its_mode(write, tmp_path: Path) -> None:
     (tmp_path / "out").touch(0o600)

@@ -422,6 +422,9 @@ class Interrupting:
             signal.raise_signal(signal.SIGINT)
 
 
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning"
+)  # a signal while a generator is closed is only printed
 @pytest.mark.parametrize("vmap", [True, False])
 def test_ctrl_c_at_any_moment_leaves_model_and_torch_as_they_were(vmap):
     def predict():

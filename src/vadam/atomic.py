@@ -4,11 +4,13 @@ The content is written to a temporary file ``.<name>.<32 hex digits>.tmp`` besid
 name is unique and it is created exclusively, so writers may race and a planted link is not followed. A writer holds a
 lock on its temporary file. A temporary file without a lock belongs to a writer that was killed: the next write removes it.
 
-A link stays, and the file that it leads to is replaced. Devices and pipes such as ``/dev/stdout`` are written to.
+A link of the user's own stays, and the file that it leads to is replaced. A link of somebody else may lead anywhere: it is replaced
+itself. Devices and pipes such as ``/dev/stdout`` are written to.
 """
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
 import stat
@@ -21,17 +23,20 @@ from typing import IO
 if sys.platform != "win32":
     import fcntl
 
+LINKS_AT_MOST = 40
+"""Length of a chain of links, as in Linux, beyond which it is taken for a circle."""
+
 
 def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
     """Replace the file at ``path``, which keeps its mode, or create it; on an error the old file stays unchanged.
 
     Missing folders are created unless ``parents`` is False, which raises FileNotFoundError.
     """
-    if path.exists() and not path.is_file() and not path.is_dir():
+    path = _behind_own_links(path)
+    if path.exists() and not path.is_symlink() and not path.is_file() and not path.is_dir():
         with path.open("wb") as device:
             device.write(content)
         return
-    path = Path(os.path.realpath(path))
     if parents:
         path.parent.mkdir(parents=True, exist_ok=True)
     _remove_leftovers(path)
@@ -41,7 +46,7 @@ def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            if sys.platform != "win32" and path.exists():
+            if sys.platform != "win32" and path.exists() and not path.is_symlink():
                 os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
             if sys.platform == "win32":
                 file.close()  # an open file cannot be renamed there
@@ -53,6 +58,15 @@ def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:
 def write_text(path: Path, content: str) -> None:
     """Replace the file at ``path``, or create it, with UTF-8 text."""
     write_bytes(path, content.encode())
+
+
+def _behind_own_links(path: Path) -> Path:
+    """Return the file behind links of this user and of root."""
+    for _ in range(LINKS_AT_MOST):
+        if not path.is_symlink() or (sys.platform != "win32" and path.lstat().st_uid not in (os.geteuid(), 0)):
+            return path
+        path = path.parent / os.readlink(path)
+    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
 
 
 def _create_beside(path: Path) -> IO[bytes]:
