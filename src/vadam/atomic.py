@@ -24,7 +24,7 @@ if sys.platform != "win32":
     import fcntl
 
 LINKS_AT_MOST = 40
-"""Length of a chain of links, as in Linux, beyond which it is taken for a circle."""
+"""Length of a chain of links, as in Linux, beyond which it counts as a circle."""
 
 
 def write_bytes(path: Path, content: bytes, *, parents: bool = True) -> None:

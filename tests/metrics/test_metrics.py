@@ -177,3 +177,13 @@ def test_arrays_lists_and_columns_are_as_good_as_tensors():
         for convert in (lambda values: values, pd.DataFrame if arrays[0].ndim > 1 else pd.Series, np.ndarray.tolist):
             assert metric(convert(arrays[0]), *arrays[1:]) == pytest.approx(expected.item(), rel=1e-12)
         assert metric(arrays[0], *map(np.ndarray.tolist, arrays[1:])) == pytest.approx(expected.item(), rel=1e-12)
+
+
+def test_bins_of_millions_of_rows_do_not_round():
+    """Sums in single precision would lose the ones that are added to 2²⁴."""
+    probs = torch.full((17_000_000,), 0.99)
+    y = torch.ones(len(probs), dtype=torch.uint8)
+    confidence, accuracy, count = metrics.reliability_curve(probs, y)
+    assert count.tolist() == [17_000_000]
+    assert confidence.item() == pytest.approx(0.99, abs=1e-6)
+    assert accuracy.item() == 1

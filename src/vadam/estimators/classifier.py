@@ -48,7 +48,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     logit_temperature: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a table and its classes; rows count as often as ``sample_weight`` says."""
+        """Fit to a table and its classes; rows count in proportion to ``sample_weight``."""
         X = self._checked(X, reset=True)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one class for each row")

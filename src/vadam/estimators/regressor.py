@@ -82,7 +82,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
     noise_dof: float | None = None
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Fit to a table and its targets, [n] or [n, targets]; rows count as often as ``sample_weight`` says."""
+        """Fit to a table and its targets, [n] or [n, targets]; rows count in proportion to ``sample_weight``."""
         self._check_kinds()
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None: give one target for each row")

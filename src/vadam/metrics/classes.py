@@ -42,7 +42,7 @@ def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
     """
     confidence, correct = _top(probs, y)
     _, group, size = confidence.unique(return_inverse=True, return_counts=True)
-    correct = (torch.zeros_like(size, dtype=correct.dtype).index_add(0, group, correct) / size)[group]
+    correct = (_sums(correct[None], group, len(size))[0] / size)[group]
     rank = confidence.argsort(stable=True).argsort()
     return _calibration_gap(confidence, correct, rank * bins // len(rank), bins)
 
@@ -51,10 +51,9 @@ def reliability_curve(probs: Tensor, y: Tensor, bins: int = 15) -> tuple[Tensor,
     """Return mean confidence, accuracy and number of examples of every non-empty interval of confidence."""
     confidence, correct = _top(probs, y)
     bin_of = _equal_bins(confidence, bins)
-    sums = torch.zeros(3, bins, dtype=confidence.dtype, device=confidence.device)
-    sums = sums.index_add(1, bin_of, torch.stack([confidence, correct, torch.ones_like(correct)]))
-    confidence, correct, count = sums[:, sums[2] > 0]
-    return confidence / count, correct / count, count.long()
+    sums = _sums(torch.stack([confidence, correct, torch.ones_like(correct)]), bin_of, bins)
+    means = (sums / sums[2]).to(confidence.dtype)[:, sums[2] > 0]
+    return means[0], means[1], sums[2][sums[2] > 0].long()
 
 
 def auroc(score: Tensor, y: Tensor) -> Tensor:
@@ -118,5 +117,11 @@ def _equal_bins(confidence: Tensor, bins: int) -> Tensor:
 
 
 def _calibration_gap(confidence: Tensor, correct: Tensor, bin_of: Tensor, bins: int) -> Tensor:
-    gap = torch.zeros(bins, dtype=confidence.dtype, device=confidence.device)
-    return gap.index_add(0, bin_of, correct - confidence).abs().sum() / len(confidence)
+    gaps = _sums((correct - confidence)[None], bin_of, bins)
+    return (gaps.abs().sum() / len(confidence)).to(confidence.dtype)
+
+
+def _sums(rows: Tensor, bin_of: Tensor, bins: int) -> Tensor:
+    """Return the sums over each bin in double precision: in single precision a million additions round."""
+    sums = torch.zeros(len(rows), bins, dtype=torch.float64, device=rows.device)
+    return sums.index_add(1, bin_of, rows.double())
