@@ -24,7 +24,7 @@ TARGET = "price"
 
 @dataclass(frozen=True)
 class Spelling:
-    """How a table is written: the file's format, and how its numbers look."""
+    """Says how a table is written: the format of its file, and the look of its numbers."""
 
     suffix: str = ".csv"
     separator: str = ","
