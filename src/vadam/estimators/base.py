@@ -6,7 +6,7 @@ import math
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -20,6 +20,7 @@ from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import saving, sizing
 from vadam.estimators.arguments import check_arguments
 from vadam.estimators.encoding import COUNTED_ID, FILLS, NAMED_ID, TableEncoder
+from vadam.estimators.more_rows import Earlier, Update
 from vadam.estimators.optimizers import method_of
 from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
@@ -227,12 +228,27 @@ class VadamEstimator(BaseEstimator):
         self.n_steps_, self.n_updates_ = steps, 0
         self.prior_precision_ = setting.numbers.get("prior_precision")
         self.temperature_ = setting.numbers.get("temperature")
+        self.earlier_ = self._as_earlier(problem)
         return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
+
+    def _as_earlier(self, problem: Problem) -> Earlier | None:
+        """Return what new rows will be compared with; None if the weights have no posterior that could be their prior."""
+        if self.stack_.precision is None or not problem.method(100).has_prior:
+            return None
+        numbers = self.setting_.numbers
+        scaling = Scaling(*(values[0] for values in self.stack_.scaling))
+        return Earlier.of(
+            self.stack_,
+            scaling.x(tensor(problem.x)),
+            problem.weight,
+            prior_precision=numbers["prior_precision"],
+            temperature=numbers["temperature"],
+        )
 
     def _go_on(self, X: Any, y: np.ndarray, sample_weight: Any) -> Self:
         """Continue training with new rows: the posterior of every member becomes its prior. Columns and scales stay."""
         check_is_fitted(self, "stack_")
-        if self.stack_.precision is None or not self._method(1.0)(100).has_prior:
+        if self.earlier_ is None:
             raise ValueError(f"optimizer={self.optimizer!r} has no posterior that could be the next prior: use fit")
         X = self._checked(X, reset=False)
         check_consistent_length(X, y)
@@ -245,34 +261,43 @@ class VadamEstimator(BaseEstimator):
             else scaling.y(tensor(y).reshape(len(y), -1))
         )
         steps = max(100, self.n_steps_ // 2)
-        batch_size = int(self.batch_size or sizing.batch_size_for(len(y)))
-        self.n_updates_ += 1
+        numbers = self.setting_.numbers
+        update = Update.of(
+            self._method(sizing.lr_for(len(y)) / 2)(steps),
+            self.earlier_,
+            rows=len(y),
+            batch_size=int(self.batch_size or sizing.batch_size_for(len(y))),
+            weight=weight,
+            prior_precision=numbers["prior_precision"],
+            temperature=numbers["temperature"],
+        )
         members = [
             Member(
                 x.numpy(),
                 z.numpy(),
                 weight=weight,
-                earlier=self.stack_.posterior(k),
-                seed=seed + 7919 * self.n_updates_,
-                epochs=max(1, round(steps / -(-len(y) // batch_size))),
+                earlier=update.prior(self.stack_, k),
+                seed=seed + 7919 * (self.n_updates_ + 1),
+                epochs=max(1, round(steps / -(-len(y) // update.batch_size))),
                 lr=None if self.lr is None else float(self.lr),
-                **self.setting_.numbers,  # type: ignore[arg-type]
+                **{**numbers, **update.numbers},  # type: ignore[arg-type]
             )
             for k, seed in enumerate(self.stack_.seeds)
         ]
         result = train(
             members,
             self.stack_.network,
-            self._method(sizing.lr_for(len(y)) / 2)(steps),
+            update.method,
             likelihood=self.stack_.likelihood,
-            batch_size=batch_size,
+            batch_size=update.batch_size,
             standardise=False,
             schedule=cosine,
             jobs=self._jobs(),
         )
         if result.diverged.any() or result.stack is None:
             raise ValueError("the training diverged on the new rows: give a smaller lr")
-        self.stack_ = replace(result.stack, scaling=self.stack_.scaling)
+        self.stack_ = update.result(result.stack, self.stack_, x, weight)
+        self.n_updates_ += 1
         return self
 
     def _given(self, likelihood: str) -> dict[str, float]:
@@ -345,6 +370,7 @@ class VadamEstimator(BaseEstimator):
             "hidden": list(self.hidden_),
             "steps": self.n_steps_,
             "updates": self.n_updates_,
+            "earlier": None if self.earlier_ is None else asdict(self.earlier_),
             "likelihood": self.stack_.likelihood,
         }
 
@@ -355,7 +381,9 @@ class VadamEstimator(BaseEstimator):
         numbers = {str(name): float(value) for name, value in found["setting"]["numbers"].items()}
         self.setting_ = Setting(found["likelihood"], found["setting"]["transform"], numbers)
         self.hidden_, self.n_steps_ = tuple(map(int, found["hidden"])), int(found["steps"])
-        self.n_updates_ = int(found.get("updates", 0))
+        self.n_updates_ = int(found["updates"])
+        earlier = found["earlier"]
+        self.earlier_ = None if earlier is None else Earlier(float(earlier["amount"]), float(earlier["mean_weight"]))
         self.prior_precision_, self.temperature_ = numbers.get("prior_precision"), numbers.get("temperature")
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -90,7 +90,8 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
 
-        All classes must be among the rows of the first call; ``classes`` is there for scikit-learn and not needed.
+        All classes must be among the rows of the first call; ``classes`` is there for scikit-learn and not needed. Weights of rows are
+        compared with those before.
         """
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)

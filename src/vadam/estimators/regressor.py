@@ -110,7 +110,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
 
-        Columns, scales and the noise of predictions stay those of the first call.
+        Columns, scales and the noise of predictions stay those of the first call; weights are compared with those before.
         """
         if not hasattr(self, "stack_"):
             return self.fit(X, y, sample_weight)
