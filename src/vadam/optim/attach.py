@@ -202,6 +202,7 @@ class AttachedUse(CheckedOptimizer):
 
     samples: int
     _attachment: Attachment | None
+    _was_cleared: bool  # True if zero_grad() was called since the closure
 
     if TYPE_CHECKING:
 
@@ -340,6 +341,7 @@ class AttachedUse(CheckedOptimizer):
         self._heal()
         if self._weights.owner is None:
             self._reset_step()
+        self._was_cleared = True
         super().zero_grad(set_to_none)
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:
