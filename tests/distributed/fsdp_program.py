@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Spec
@@ -198,6 +199,23 @@ def replicas_of_shards_stay_equal_or_are_refused(spec: Spec) -> None:
     opt.detach()
 
 
+def tensor_parallelism_is_refused(spec: Spec) -> None:
+    mesh = init_device_mesh("cpu", (1, dist.get_world_size()), mesh_dim_names=("data", "tensor"))
+    for bias, sharded in ((False, False), (True, False), (True, True)):
+        model = nn.Sequential(
+            nn.Linear(3, 8, bias=False), nn.Tanh(), nn.Linear(8, 2, bias=bias), nn.LayerNorm(2)
+        ).double()
+        parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        if sharded:
+            fully_shard(model, mesh=mesh["data"])
+        try:
+            spec.make(model.parameters()).attach(model)
+        except ValueError as error:
+            assert "tensor parallelism" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{spec}: ranks that share a bias would draw it each on their own")
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in SPECS:
@@ -225,6 +243,7 @@ def main() -> None:
             every_rank_collects_a_posterior_in_the_same_order(spec)
             a_group_may_have_no_weight_on_some_ranks(spec)
             replicas_of_shards_stay_equal_or_are_refused(spec)
+            tensor_parallelism_is_refused(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"

@@ -22,7 +22,15 @@ from torch.utils._pytree import tree_leaves
 from vadam.backends.bucket import Grads
 from vadam.interrupts import Uninterrupted
 from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
-from vadam.optim.distributed import ddp_of, inside_replica, inside_wrapper, mean_over, refuse_join, unwrapped
+from vadam.optim.distributed import (
+    ddp_of,
+    inside_replica,
+    inside_wrapper,
+    mean_over,
+    refuse_join,
+    refuse_tensor_parallel,
+    unwrapped,
+)
 from vadam.optim.estimate import gradients
 from vadam.optim.nonfinite import CheckedOptimizer
 from vadam.optim.sample import Owner
@@ -232,6 +240,7 @@ class AttachedUse(CheckedOptimizer):
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
             )
         self._refuse_rescaled(model)
+        refuse_tensor_parallel(model)
         if ddp_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "

@@ -2,12 +2,14 @@
 
 import operator
 import sys
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
 import torch
 
 from vadam import backends
+from vadam.backends.shards import is_tensor_parallel
 
 
 def common(
@@ -48,6 +50,16 @@ def _not_sharded(optimizer: str) -> None:
                 f"posterior would be wrong. Shard weights and state with torch.distributed.fsdp.fully_shard instead"
             )
         frame = frame.f_back
+
+
+def refuse_tensor_parallel(optimizer: str, params: Iterable[torch.Tensor]) -> None:
+    """Refuse weights that several ranks of one model share: each rank would draw other noise for them, and compute with other weights."""
+    for p in params:
+        if is_tensor_parallel(p):
+            raise ValueError(
+                f"{optimizer} does not work with tensor parallelism: a parameter of shape {tuple(p.shape)} is repeated on several ranks of "
+                f"one model, which would each draw their own noise for it. Shard with torch.distributed.fsdp.fully_shard alone"
+            )
 
 
 def whole(name: str, value: Any, *, low: int) -> None:

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from vadam.backends.bucket import storage_dtype
+from vadam.backends.shards import is_sharded
 from vadam.fabric import is_fabric_module
 
 
@@ -63,6 +64,17 @@ def refuse_join(ddp: DistributedDataParallel | None) -> None:
             "uneven inputs with DistributedDataParallel.join() are not supported: a rank that has run out of data takes no steps, so "
             "its posterior would differ from the others'. Give every rank the same number of batches, e.g. by "
             "DistributedSampler(..., drop_last=True)"
+        )
+
+
+def refuse_tensor_parallel(model: nn.Module) -> None:
+    """Raise if weights of a model are distributed, and not by FSDP2: ranks that compute one output would draw noise each on their own."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    is_fsdp = fsdp is not None and any(isinstance(module, fsdp.FSDPModule) for module in model.modules())
+    if not is_fsdp and any(is_sharded(p) for p in model.parameters()):
+        raise ValueError(
+            "attach(): the model's weights are distributed without FSDP2, as by tensor parallelism, where several ranks compute one output "
+            "with noise of their own: shard it with torch.distributed.fsdp.fully_shard alone"
         )
 
 
