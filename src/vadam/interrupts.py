@@ -83,8 +83,7 @@ class Uninterrupted:
 
     def _install(self) -> None:
         try:
-            for number in SIGNALS:
-                handler = getsignal(number)
+            for number, handler in zip(SIGNALS, map(getsignal, SIGNALS), strict=True):
                 if handler not in _NOT_PYTHON:
                     self._handlers[number] = handler
                     signal(number, self._receive)
