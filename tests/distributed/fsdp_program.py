@@ -16,7 +16,7 @@ from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor
 from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.utils import clip_grad_norm_
@@ -216,6 +216,19 @@ def tensor_parallelism_is_refused(spec: Spec) -> None:
             raise AssertionError(f"{spec}: ranks that share a bias would draw it each on their own")
 
 
+def fsdp1_is_refused(spec: Spec) -> None:
+    for keeps_parameters, wrapped_first in ((False, True), (True, True), (True, False)):
+        model = network(torch.float64)
+        before = list(model.parameters())
+        sharded = FullyShardedDataParallel(model, use_orig_params=keeps_parameters, device_id=torch.device("cpu"))
+        try:
+            spec.make(sharded.parameters() if wrapped_first else before).attach(sharded)
+        except ValueError as error:
+            assert "fully_shard (FSDP2)" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{spec}: the posterior would hold pieces of a flat vector")
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in SPECS:
@@ -244,6 +257,7 @@ def main() -> None:
             a_group_may_have_no_weight_on_some_ranks(spec)
             replicas_of_shards_stay_equal_or_are_refused(spec)
             tensor_parallelism_is_refused(spec)
+            fsdp1_is_refused(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"

@@ -22,6 +22,7 @@ from torch.utils._pytree import tree_leaves
 from vadam.backends.bucket import Grads
 from vadam.interrupts import Uninterrupted
 from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
+from vadam.optim.checks import refuse_other_sharding
 from vadam.optim.distributed import (
     ddp_of,
     inside_replica,
@@ -241,6 +242,7 @@ class AttachedUse(CheckedOptimizer):
             )
         self._refuse_rescaled(model)
         refuse_tensor_parallel(model)
+        refuse_other_sharding(type(self).__name__, self._sampled())
         if ddp_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "

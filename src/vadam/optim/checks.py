@@ -52,9 +52,18 @@ def _not_sharded(optimizer: str) -> None:
         frame = frame.f_back
 
 
-def refuse_tensor_parallel(optimizer: str, params: Iterable[torch.Tensor]) -> None:
-    """Refuse weights that several ranks of one model share: each rank would draw other noise for them, and compute with other weights."""
+def refuse_other_sharding(optimizer: str, params: Iterable[torch.Tensor]) -> None:
+    """Refuse weights that are distributed otherwise than by FSDP2 alone.
+
+    FSDP1 keeps pieces of a flat vector in their place. With tensor parallelism several ranks of one model share weights: each would draw
+    other noise for them.
+    """
     for p in params:
+        if getattr(p, "_fsdp_flattened", False):
+            raise ValueError(
+                f"{optimizer} does not work with FullyShardedDataParallel (FSDP1), whose ranks hold pieces of a flat vector in place of "
+                f"the parameters: shard with torch.distributed.fsdp.fully_shard (FSDP2)"
+            )
         if is_tensor_parallel(p):
             raise ValueError(
                 f"{optimizer} does not work with tensor parallelism: a parameter of shape {tuple(p.shape)} is repeated on several ranks of "

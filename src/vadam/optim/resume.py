@@ -68,7 +68,7 @@ class Resumable(Optimizer):
             param_group = {**param_group, **group}
         super().add_param_group(param_group)
         try:
-            checks.refuse_tensor_parallel(type(self).__name__, self.param_groups[-1]["params"])
+            checks.refuse_other_sharding(type(self).__name__, self.param_groups[-1]["params"])
         except ValueError:
             self.param_groups.pop()
             raise
