@@ -208,6 +208,11 @@ class VariationalOptimizer(Recovery):
 
     def _draw(self) -> Sample:
         """Perturb the parameters by new noise, or by the negative of the last one if samples come in pairs."""
+        if self._attachment is None and any(map(is_sharded, self._sampled())):
+            raise RuntimeError(
+                "FSDP2 may keep the weights that it has gathered, and the model would not see this sample: call opt.attach(model) once "
+                "with the sharded model"
+            )
         if not self.store_mean:
             self._refuse_rounding_of_ranks()
             self._settle()  # the same scalars now and when the noise is drawn again

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -67,11 +68,21 @@ def refuse_join(ddp: DistributedDataParallel | None) -> None:
         )
 
 
+def sharded_modules(model: nn.Module) -> list[Any]:
+    """Return the modules that FSDP2 shards."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return [] if fsdp is None else [module for module in model.modules() if isinstance(module, fsdp.FSDPModule)]
+
+
+def reshard(model: nn.Module) -> None:
+    """Let the parameters of a model that FSDP2 shards be its shards, in place of whole weights that a forward pass has gathered."""
+    for module in sharded_modules(model):
+        module.reshard()
+
+
 def refuse_tensor_parallel(model: nn.Module) -> None:
     """Raise if weights of a model are distributed, and not by FSDP2: ranks that compute one output would draw noise each on their own."""
-    fsdp = sys.modules.get("torch.distributed.fsdp")
-    is_fsdp = fsdp is not None and any(isinstance(module, fsdp.FSDPModule) for module in model.modules())
-    if not is_fsdp and any(is_sharded(p) for p in model.parameters()):
+    if not sharded_modules(model) and any(is_sharded(p) for p in model.parameters()):
         raise ValueError(
             "attach(): the model's weights are distributed without FSDP2, as by tensor parallelism, where several ranks compute one output "
             "with noise of their own: shard it with torch.distributed.fsdp.fully_shard alone"
