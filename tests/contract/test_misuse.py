@@ -481,3 +481,12 @@ def test_a_scripted_module_is_refused_in_words() -> None:
     for scripted in (torch.jit.script(nn.Linear(3, 1)), torch.jit.trace(nn.Linear(3, 1), torch.zeros(1, 3))):
         with pytest.raises(TypeError, match="takes no hooks: attach the module that it was made from"):
             vadam.Vadam(scripted.parameters(), num_data=10).attach(scripted)
+
+
+def test_a_copied_optimizer_says_that_it_is_not_attached() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters()).attach(problem.model)
+    model, other = copy.deepcopy((problem.model, opt))
+    model(torch.ones(2, model[0].in_features, dtype=model[0].weight.dtype)).square().mean().backward()
+    with pytest.raises(RuntimeError, match="a copied or unpickled optimizer is not attached"):
+        other.step()
