@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from specs import SPECS, Spec, same
 from torture.case import Break, Case, Failed, Kind, Outcome, Part
+from vadam import interrupts
 
 WIDTH = 400
 PATHS = ("normal", "normal", "raising", "skipping", "reading", "loading")
@@ -37,6 +38,7 @@ class Alarm:
         self.coming = 0
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGALRM, self._strike)
+        interrupts.SIGNALS = (signal.SIGINT,)  # the alarm, which sends it, does not wait
 
     def set(self, delays: list[float]) -> None:
         self.coming, self.delays = len(delays), delays

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import signal as signals
 import threading
-from _signal import SIG_DFL, SIG_IGN, SIGINT, SIGTERM, getsignal, signal  # type: ignore[import-not-found]  # without conversions
+from _signal import SIG_DFL, SIG_IGN, getsignal, signal  # type: ignore[import-not-found]  # without conversions
 from collections.abc import Callable
 from functools import wraps
 from types import FrameType
@@ -11,7 +12,10 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 import torch
 
-SIGNALS = (SIGINT, SIGTERM)
+_NAMES = ("SIGINT", "SIGTERM", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM")
+SIGNALS = tuple(int(getattr(signals, name)) for name in _NAMES if hasattr(signals, name))  # Windows has fewer
+"""The signals whose handlers wait: those of interruptions, of schedulers that ask for a checkpoint, and of time limits."""
+
 _NOT_PYTHON = (None, SIG_DFL, SIG_IGN)  # handlers that cannot be called
 
 
@@ -79,8 +83,7 @@ class Uninterrupted:
 
     def _install(self) -> None:
         try:
-            for number in SIGNALS:
-                handler = getsignal(number)
+            for number, handler in zip(SIGNALS, map(getsignal, SIGNALS), strict=True):
                 if handler not in _NOT_PYTHON:
                     self._handlers[number] = handler
                     signal(number, self._receive)

@@ -24,7 +24,11 @@ LOOPS = [s for s in SPECS if "attach" in s.ways]
 )
 @pytest.mark.parametrize("part", range(30))
 def test_an_interrupt_at_any_line_leaves_the_mean(way: str, samples: int, dtype: torch.dtype, part: int) -> None:
-    """A signal at some line of the optimizer's own code: the weights are a mean afterwards, and training goes on."""
+    """A signal at some line of the optimizer's own code: the weights are a mean afterwards, and training goes on.
+
+    It is Ctrl-C, or one by which schedulers ask for a checkpoint, or one of a time limit.
+    """
+    number = (signal.SIGINT, signal.SIGUSR1, signal.SIGALRM)[part % 3]
     spec, problem = BY_NAME["Vadam"], Problem(dtype)
     opt = spec.make(problem.model.parameters(), lr=0.0, samples=samples)
     if way == "attach":
@@ -39,20 +43,20 @@ def test_an_interrupt_at_any_line_leaves_the_mean(way: str, samples: int, dtype:
         if event == "line":
             lines += 1
             if lines == moment:
-                signal.raise_signal(signal.SIGINT)
+                signal.raise_signal(number)
         return trace
 
     def traced_step() -> None:
         nonlocal lines
         lines = 0
         gc.collect()  # no finalizer of another optimizer runs meanwhile
-        before = signal.signal(signal.SIGINT, signal.default_int_handler)
+        before = signal.signal(number, signal.default_int_handler)
         sys.settrace(trace)
         try:
             problem.step(opt, spec, way)
         finally:
             sys.settrace(None)
-            signal.signal(signal.SIGINT, before)
+            signal.signal(number, before)
 
     traced_step()
     moment = 1 + lines * part // 30
@@ -477,3 +481,12 @@ def test_a_scripted_module_is_refused_in_words() -> None:
     for scripted in (torch.jit.script(nn.Linear(3, 1)), torch.jit.trace(nn.Linear(3, 1), torch.zeros(1, 3))):
         with pytest.raises(TypeError, match="takes no hooks: attach the module that it was made from"):
             vadam.Vadam(scripted.parameters(), num_data=10).attach(scripted)
+
+
+def test_a_copied_optimizer_says_that_it_is_not_attached() -> None:
+    problem = Problem()
+    opt = BY_NAME["Vadam"].make(problem.model.parameters()).attach(problem.model)
+    model, other = copy.deepcopy((problem.model, opt))
+    model(torch.ones(2, model[0].in_features, dtype=model[0].weight.dtype)).square().mean().backward()
+    with pytest.raises(RuntimeError, match="a copied or unpickled optimizer is not attached"):
+        other.step()

@@ -1,9 +1,11 @@
 # ruff: noqa: E402
 """Run by torchrun: optimizers under FSDP2. Noise per shard, state sharded, and every update that of one process at the same sample."""
 
+import itertools
 import os
 import sys
 import warnings
+from contextlib import nullcontext
 from pathlib import Path
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -16,8 +18,9 @@ from expected import fields, largest_gradient
 from leaving import leave
 from torch import Tensor, nn
 from torch.distributed.device_mesh import init_device_mesh
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from torch.distributed.tensor import DTensor
+from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
 from torch.nn.utils import clip_grad_norm_
 
 from specs import SPECS, Spec
@@ -136,7 +139,6 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
             p.copy_(whole(mu))
     model.eval()
     torch.testing.assert_close(model(sharded.x).detach(), plain(sharded.x).detach())
-    model.reshard()
     model.train()
     post = opt.posterior(model)
     for (name, mean), p in zip(post.mean.items(), sharded.params, strict=True):
@@ -151,6 +153,58 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
         assert "the model is sharded" in str(error)  # noqa: PT017
     else:
         raise AssertionError("a sharded model would predict with its mean")
+
+
+def every_forward_pass_gathers_the_weights_as_they_are(spec: Spec, way: str, *, after_forward: bool) -> None:
+    """Evaluate before each step: gathered weights stay behind, of the root or, if they are not sharded again, of all layers."""
+    model, plain = network(torch.float64), network(torch.float64)
+    for layer in (model[2], model):
+        fully_shard(layer, reshard_after_forward=after_forward)
+    names, shards = zip(*model.named_parameters(), strict=True)
+    opt = spec.make(shards)
+    with torch.no_grad():
+        model(X)
+    opt.attach(model)
+
+    def output() -> Tensor:
+        found = model(X)
+        with torch.no_grad():
+            for p, shard in zip(plain.parameters(), shards, strict=True):
+                p.copy_(whole(shard))
+            torch.testing.assert_close(found.detach(), plain(X))
+        return found
+
+    def closure() -> Tensor:
+        opt.zero_grad()
+        loss = (output() - Y).square().mean()
+        loss.backward()
+        return loss
+
+    for _ in range(3):
+        model.eval()
+        with torch.no_grad():
+            output()
+        assert list(opt.posterior(model).mean) == list(names), "gathered weights are other tensors than the shards"
+        with torch.no_grad():
+            output()
+        assert list(opt.posterior().mean) == list(names)
+        with torch.no_grad():
+            output()
+        model.train()
+        if way == "closure":
+            opt.step(closure)
+            continue
+        with opt.sampled_params() if way == "context" else nullcontext():
+            closure()
+        opt.step()
+    opt.detach()
+    try:
+        with opt.sampled_params():
+            pass
+    except RuntimeError as error:
+        assert "call opt.attach(model) once" in str(error)  # noqa: PT017
+    else:
+        raise AssertionError(f"{spec} must say that a sharded model is to be attached")
 
 
 def every_rank_collects_a_posterior_in_the_same_order(spec: Spec) -> None:
@@ -198,6 +252,36 @@ def replicas_of_shards_stay_equal_or_are_refused(spec: Spec) -> None:
     opt.detach()
 
 
+def tensor_parallelism_is_refused(spec: Spec) -> None:
+    mesh = init_device_mesh("cpu", (1, dist.get_world_size()), mesh_dim_names=("data", "tensor"))
+    for bias, sharded in ((False, False), (True, False), (True, True)):
+        model = nn.Sequential(
+            nn.Linear(3, 8, bias=False), nn.Tanh(), nn.Linear(8, 2, bias=bias), nn.LayerNorm(2)
+        ).double()
+        parallelize_module(model, mesh["tensor"], {"0": ColwiseParallel(), "2": RowwiseParallel()})
+        if sharded:
+            fully_shard(model, mesh=mesh["data"])
+        try:
+            spec.make(model.parameters()).attach(model)
+        except ValueError as error:
+            assert "tensor parallelism" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{spec}: ranks that share a bias would draw it each on their own")
+
+
+def fsdp1_is_refused(spec: Spec) -> None:
+    for keeps_parameters, wrapped_first in ((False, True), (True, True), (True, False)):
+        model = network(torch.float64)
+        before = list(model.parameters())
+        sharded = FullyShardedDataParallel(model, use_orig_params=keeps_parameters, device_id=torch.device("cpu"))
+        try:
+            spec.make(sharded.parameters() if wrapped_first else before).attach(sharded)
+        except ValueError as error:
+            assert "fully_shard (FSDP2)" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError(f"{spec}: the posterior would hold pieces of a flat vector")
+
+
 def main() -> None:
     dist.init_process_group("gloo")
     for spec in SPECS:
@@ -222,9 +306,13 @@ def main() -> None:
                 two.step(way)
             two.step("context", pieces=2)
             evaluation_sees_the_mean(one)
+            for way, after_forward in itertools.product(("attach", "context", "closure"), (True, False)):
+                every_forward_pass_gathers_the_weights_as_they_are(spec, way, after_forward=after_forward)
             every_rank_collects_a_posterior_in_the_same_order(spec)
             a_group_may_have_no_weight_on_some_ranks(spec)
             replicas_of_shards_stay_equal_or_are_refused(spec)
+            tensor_parallelism_is_refused(spec)
+            fsdp1_is_refused(spec)
             first = one.params[0]
             kept = fields(one.opt.rule, one.opt.state[first])  # the largest gradient is one number for all ranks
             assert all(isinstance(v, DTensor | float) for v in kept.values()), "the state is sharded"

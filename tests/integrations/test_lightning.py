@@ -259,11 +259,12 @@ def test_logs(tmp_path: Path) -> None:
         logger=logs,
         callbacks=[callback],
         validate=True,
+        batch=12,
         accumulate_grad_batches=2,
         log_every_n_steps=1,
     )
     post = module.opt.posterior(module)
-    kl, expected_nll = float(post.kl()), sum(losses[-4:]) / 4
+    kl, expected_nll = float(post.kl()), sum(a * b for a, b in zip(losses[-3:], (12, 12, 8), strict=True)) / N
     assert logs.values["kl"][-1] == pytest.approx(kl, rel=1e-6)
     assert logs.values["elbo"][-1] == pytest.approx(-N * expected_nll - kl, rel=1e-6)
     assert logs.values["nelbo_per_datum"][-1] == pytest.approx(expected_nll + kl / N, rel=1e-6)
@@ -444,16 +445,58 @@ def test_manual_steps_from_no_sample_are_refused(attached: bool, samples: int, t
         fit(Built(VADAM, samples=samples), tmp_path)
 
 
+class ZeroesInPlace(Regression):
+    def optimizer_zero_grad(self, epoch: int, index: int, optimizer: Any) -> None:
+        optimizer.zero_grad(set_to_none=False)
+
+
 @pytest.mark.parametrize("attached", [False, True])
-def test_micro_batches_that_are_not_taken_at_the_sample_of_the_step_are_refused(attached: bool, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", [Regression, ZeroesInPlace])
+@pytest.mark.parametrize("steps", [1, 2])
+def test_micro_batches_that_are_not_taken_at_the_sample_of_the_step_are_refused(
+    attached: bool, kind: type[Regression], steps: int, tmp_path: Path
+) -> None:
     """Without the callback, and unattached or with several samples: their gradients would be those at other weights."""
-    (vadam_spec,) = [spec for spec in SPECS if spec.name == "Vadam"]
-    module = Regression(vadam_spec, samples=2 if attached else 1)
+    module = kind(VADAM, samples=2 if attached else 1)
     if attached:
         configure = module.configure_optimizers
         module.configure_optimizers = lambda: configure().attach(module.net)  # type: ignore[method-assign]
+    pieces = {0: 2} if steps == 1 else {0: 1, 1: 2}  # from the first epoch on, or after some steps
+    scheduler = lightning.pytorch.callbacks.GradientAccumulationScheduler(pieces)
     with pytest.raises(RuntimeError, match=r"not taken at its sample.*attach\(model\).*samples=1"):
-        fit(module, tmp_path, accumulate_grad_batches=2)
+        fit(module, tmp_path, callbacks=[scheduler])
+
+
+@LOOPED
+def test_gradients_that_are_zeroed_in_place_are_no_others(spec: Spec, tmp_path: Path) -> None:
+    module, other = ZeroesInPlace(spec), Regression(spec)
+    fit(module, tmp_path)
+    fit(other, tmp_path)
+    assert same(module.everything(), other.everything())
+
+
+class Normalised(Regression):
+    def __init__(self, spec: Spec, **changes: Any) -> None:
+        super().__init__(spec, **changes)
+        self.net.insert(1, nn.BatchNorm1d(4, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("name", ["Vadam", "IVON"])
+@pytest.mark.parametrize("samples", [1, 2])
+@pytest.mark.parametrize("options", [{}, {"validate": True}, {"callback": True}], ids=str)
+def test_the_pass_that_takes_no_gradient_after_averaging_weights(
+    name: str, samples: int, options: dict[str, Any], tmp_path: Path
+) -> None:
+    """Lightning averages weights, and then passes the data through the network for BatchNorm's statistics alone."""
+    spec = next(spec for spec in SPECS if spec.name == name)
+    module = Normalised(spec, samples=samples)
+    averaging = lightning.pytorch.callbacks.StochasticWeightAveraging(1e-3, swa_epoch_start=2)
+    ours = [PosteriorCallback()] if options.get("callback") else []
+    fit(module, tmp_path, epochs=4, validate=options.get("validate", False), callbacks=[averaging, *ours])
+    averaged = list(averaging._average_model.parameters())
+    assert same([p.detach() for p in averaged], module.weights())
+    assert not module.opt.holds_sample
+    assert module.opt.skipped_steps == 1
 
 
 @pytest.mark.parametrize("way", ["closure", "context", "attach"])

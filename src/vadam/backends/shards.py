@@ -20,6 +20,11 @@ def is_replicated(x: Tensor) -> bool:
     )
 
 
+def is_tensor_parallel(x: Tensor) -> bool:
+    """Return True for a tensor that is repeated along the last axis of its mesh, which FSDP2 always shards."""
+    return is_sharded(x) and x.placements[-1].is_replicate() and x.device_mesh.size(-1) > 1  # type: ignore[attr-defined]
+
+
 def local(x: Tensor) -> Tensor:
     """Return this rank's shard, or the tensor itself if it is not sharded."""
     return x if type(x) in PLAIN or not is_sharded(x) else x.to_local()  # type: ignore[attr-defined]

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_leaves
 
 from vadam.gaussian import FullGaussian, MeanFieldGaussian, RotatedGaussian, Shares
 from vadam.integrations.scalars import scalars
@@ -49,7 +50,7 @@ class PosteriorCallback(Callback):
         self, likelihood: Likelihood | None = None, *, samples: int = 16, optimizer: int | None = None
     ) -> None:
         self.likelihood, self.samples, self.optimizer = likelihood, samples, optimizer
-        self._losses: list[Tensor] = []
+        self._losses: list[tuple[Tensor, int]] = []  # with the number of examples behind each
         self._snapshot: Posterior | None = None
         self._loaded: Posterior | None = None  # of a checkpoint whose weights the module holds, until training goes on
         self._saving: Any = None
@@ -69,6 +70,8 @@ class PosteriorCallback(Callback):
     def on_train_batch_start(self, trainer: Trainer, pl_module: LightningModule, batch: Any, batch_idx: int) -> None:
         opt, pieces = self._optimizer(trainer), trainer.accumulate_grad_batches
         self._step_is_due = False
+        if trainer.fit_loop._skip_backward:  # a pass for BatchNorm's statistics after weights were averaged
+            return
         if pieces > 1 and opt.samples > 1:
             raise ValueError(
                 f"accumulate_grad_batches={pieces} with samples={opt.samples}: the micro-batches of a step share one sample. "
@@ -87,7 +90,7 @@ class PosteriorCallback(Callback):
         opt = self._optimizer(trainer)
         loss = outputs.get("loss") if isinstance(outputs, dict) else outputs  # manual optimization may return none
         if loss is not None:
-            self._losses.append(loss.detach() * trainer.accumulate_grad_batches)
+            self._losses.append((loss.detach() * trainer.accumulate_grad_batches, _examples(batch)))
         overflow_skips = _scaler(trainer) is not None
         if overflow_skips and self._step_is_due and opt.holds_sample:  # the step was skipped
             opt.eval()
@@ -143,7 +146,8 @@ class PosteriorCallback(Callback):
         values: dict[str, Any] = dict(scalars(opt, pl_module))
         sizes = {group["num_data"] * group["data_weight"] for group in opt.param_groups if not group["deterministic"]}
         if post.prior_precision is not None and losses and len(sizes) == 1:
-            expected_nll, kl, N = torch.stack(losses).mean(), post.kl(), sizes.pop()
+            kl, N = post.kl(), sizes.pop()
+            expected_nll = torch.stack([loss * n for loss, n in losses]).sum() / sum(n for _, n in losses)
             values |= {"kl": kl, "elbo": -N * expected_nll - kl, "nelbo_per_datum": expected_nll + kl / N}
         pl_module.log_dict(values, sync_dist=True)
 
@@ -221,6 +225,11 @@ def _uncertainties(pred: Prediction) -> dict[str, Tensor]:
     if isinstance(pred, Classes):
         return {"epistemic": pred.mutual_information, "aleatoric": pred.expected_entropy}
     return {}
+
+
+def _examples(batch: Any) -> int:
+    """Return the number of examples in a batch: the length of its first tensor."""
+    return next((len(x) for x in tree_leaves(batch) if isinstance(x, Tensor) and x.dim()), 1)
 
 
 def _scaler(trainer: Trainer) -> Any:

@@ -22,7 +22,18 @@ from torch.utils._pytree import tree_leaves
 from vadam.backends.bucket import Grads
 from vadam.interrupts import Uninterrupted
 from vadam.optim.batch_size_watch import BatchSizeWatch, batch_size_of
-from vadam.optim.distributed import ddp_of, inside_replica, inside_wrapper, mean_over, refuse_join, unwrapped
+from vadam.optim.checks import refuse_other_sharding
+from vadam.optim.distributed import (
+    ddp_of,
+    inside_replica,
+    inside_wrapper,
+    mean_over,
+    refuse_join,
+    refuse_tensor_parallel,
+    reshard,
+    sharded_modules,
+    unwrapped,
+)
 from vadam.optim.estimate import gradients
 from vadam.optim.nonfinite import CheckedOptimizer
 from vadam.optim.sample import Owner
@@ -146,6 +157,8 @@ class Attachment:
         ddp = ddp_of(model)
         self.ddp = None if ddp is None else weakref.ref(ddp)
         self.replicas = None if ddp is None else ddp.process_group
+        self._shards = [weakref.ref(module) for module in sharded_modules(model)]
+        self._gathered = 0  # the version of the weights that the last forward pass saw
         self.captures = optimizer.records_curvature or (self.replicas is not None and optimizer.curvature_degree == 1)
         before_forward = Hook(optimizer, AttachedUse._before_forward)
         before_save = Hook(optimizer, lambda opt, module: opt._to_mean("model.state_dict()"))
@@ -175,10 +188,20 @@ class Attachment:
         self._finalizer = weakref.finalize(optimizer, _remove, handles)
         self._finalizer.atexit = False
 
+    def gather_anew(self, version: int) -> None:
+        """Let FSDP2 gather the weights in this forward pass if they were written since the last one; it may keep what it has gathered."""
+        for shard in self._shards if version != self._gathered else ():
+            if (module := shard()) is not None:
+                module.reshard()
+        self._gathered = version
+
     def names(self) -> dict[Tensor, str]:
         """Return the names of the model's parameters."""
         model = self._model()
-        return {} if model is None else {p: name for name, p in model.named_parameters()}
+        if model is None:
+            return {}
+        reshard(model)
+        return {p: name for name, p in model.named_parameters()}
 
     def remove(self) -> None:
         """Take the hooks off the model."""
@@ -202,6 +225,7 @@ class AttachedUse(CheckedOptimizer):
 
     samples: int
     _attachment: Attachment | None
+    _was_cleared: bool  # True if zero_grad() was called since the closure
 
     if TYPE_CHECKING:
 
@@ -222,6 +246,7 @@ class AttachedUse(CheckedOptimizer):
                 "attach(): a scripted or traced module takes no hooks: attach the module that it was made from, or use step(closure) or "
                 "sampled_params()"
             )
+        reshard(model)
         owned = set(model.parameters())
         if not any(p in owned for _, p in self._grouped()):
             raise ValueError("attach(): none of the model's parameters belongs to this optimizer")
@@ -231,6 +256,8 @@ class AttachedUse(CheckedOptimizer):
                 "them. Attach the module that owns them all (for several, an nn.ModuleList in a module), or use step(closure)"
             )
         self._refuse_rescaled(model)
+        refuse_tensor_parallel(model)
+        refuse_other_sharding(type(self).__name__, self._sampled())
         if ddp_of(model) is not None and not self.has_loop:
             raise ValueError(
                 f"attach(): {type(self).__name__} evaluates the loss itself and averages nothing over ranks: train in one process, "
@@ -286,6 +313,12 @@ class AttachedUse(CheckedOptimizer):
 
     def _before_forward(self, model: nn.Module) -> None:
         """React to a forward pass of the attached model."""
+        self._choose_weights(model)
+        if self._attachment is not None and not in_backward():
+            self._attachment.gather_anew(self._weights.version)
+
+    def _choose_weights(self, model: nn.Module) -> None:
+        """Let the parameters hold what a forward pass of the attached model must see: a sample in training mode, otherwise the mean."""
         attachment = self._attachment
         # Lightning leaves DistributedDataParallel in evaluation mode after a validation.
         is_wrapped = attachment is not None and attachment.is_wrapped
@@ -340,6 +373,7 @@ class AttachedUse(CheckedOptimizer):
         self._heal()
         if self._weights.owner is None:
             self._reset_step()
+        self._was_cleared = True
         super().zero_grad(set_to_none)
 
     def _over_ranks(self, captured: Grads | None) -> Grads | None:

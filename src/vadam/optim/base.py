@@ -17,7 +17,7 @@ from torch._C import TensorBase
 
 from vadam.backends.bucket import HALF, Bucket, Grads, storage_dtype
 from vadam.backends.noise import NoiseSource, Seeds, several_ranks
-from vadam.backends.shards import is_sharded
+from vadam.backends.shards import is_sharded, local
 from vadam.fabric import delegate
 from vadam.interrupts import Uninterrupted
 from vadam.optim import checks, prior
@@ -78,7 +78,7 @@ class VariationalOptimizer(Recovery):
         self._caches = []
         self._estimate = Estimate(self)
         self._holder, self._unpaired, self._seeds, self._base, self._from_loop = None, None, None, {}, False
-        self._used = None
+        self._used, self._was_cleared = None, False
         weakref.finalize(self, self._weights.release).atexit = False
 
     # What a subclass says ----------------------------------------------------------------------------------------------------
@@ -129,8 +129,8 @@ class VariationalOptimizer(Recovery):
         goes_on = paused is not None and paused.has_new_gradient()
         if not goes_on:
             self._reset_step()
-        taken_before = not goes_on and self._used is not None and self._used.any_is_another()
         params = self._trained()
+        taken_before = not goes_on and self._holds_another_gradient(params)
         before = gradients(params) if self.samples > 1 or taken_before else {}
         base = dict(zip(before, copies(before.values()), strict=True))
         pairs = 2 if self.antithetic else 1
@@ -144,12 +144,14 @@ class VariationalOptimizer(Recovery):
                     if losses:
                         self._close_sample(restore=self.curvature_degree == 1, last=False)
                     self._open_sample(Owner.CLOSURE)
+                self._was_cleared = False
                 with nullcontext() if torch.is_grad_enabled() else torch.enable_grad():
                     losses.append(self._evaluate(closure))
                 # The closure may add to gradients of earlier micro-batches instead of clearing them.
                 if len(losses) == 1:
                     self._base = {p: base[p] for p, g in before.items() if p.grad is g}
-                    if taken_before and self._base and self._weights.sample.has_new_gradient():  # type: ignore[union-attr]
+                    adds_to = self._base.values() if taken_before and not self._was_cleared else ()
+                    if any(bool(local(g).any()) for g in adds_to) and self._weights.sample.has_new_gradient():  # type: ignore[union-attr]
                         raise RuntimeError(
                             "step(closure): the closure adds to a gradient that was not taken at its sample. For several "
                             "micro-batches in a step, call opt.attach(model) once and build the optimizer with samples=1; otherwise "
@@ -166,18 +168,23 @@ class VariationalOptimizer(Recovery):
             raise
         return mean_loss
 
+    def _holds_another_gradient(self, params: list[Tensor]) -> bool:
+        """Return True if there is a gradient that the last step with a closure did not leave."""
+        return any(p.grad is not None for p in params) if self._used is None else self._used.any_is_new()
+
     def _update_after_closure(self, grads: Grads, mean_loss: Any) -> None:
-        # A trainer says so that it leaves this batch out; Lightning's manual optimization, that it took the gradient before.
-        did_nothing = mean_loss is None and not self._estimate.count
-        if did_nothing and grads and (self._used is None or self._used.any_is_new()):
+        did_nothing = not self._estimate.count
+        # Lightning's manual optimization takes the gradient before, and gives a closure that does nothing.
+        if did_nothing and not self._was_cleared and self._holds_another_gradient([*grads]):
             raise RuntimeError(
                 "step(closure): the closure took no gradient, and the one that is there was not taken at a sample of this step. Call "
                 "opt.attach(model) once with the module that the loop calls, and build the optimizer with samples=1, or pass a closure "
                 "that computes the loss and calls backward()"
             )
-        if did_nothing:
+        # A trainer returns None to leave a batch out, or takes no gradient any more, as Lightning where BatchNorm follows averaged weights.
+        if did_nothing and (mean_loss is None or self._used is not None):
             self._skip()
-        elif not grads or not self._estimate.count:
+        elif did_nothing or not grads:
             raise RuntimeError("the closure left no gradient on this optimizer's parameters: it must call backward()")
         else:
             self._update(grads)
@@ -201,6 +208,11 @@ class VariationalOptimizer(Recovery):
 
     def _draw(self) -> Sample:
         """Perturb the parameters by new noise, or by the negative of the last one if samples come in pairs."""
+        if self._attachment is None and any(map(is_sharded, self._sampled())):
+            raise RuntimeError(
+                "FSDP2 may keep the weights that it has gathered, and the model would not see this sample: call opt.attach(model) once "
+                "with the sharded model"
+            )
         if not self.store_mean:
             self._refuse_rounding_of_ranks()
             self._settle()  # the same scalars now and when the noise is drawn again

@@ -2,12 +2,14 @@
 
 import operator
 import sys
+from collections.abc import Iterable
 from types import FrameType
 from typing import Any
 
 import torch
 
 from vadam import backends
+from vadam.backends.shards import is_tensor_parallel
 
 
 def common(
@@ -48,6 +50,25 @@ def _not_sharded(optimizer: str) -> None:
                 f"posterior would be wrong. Shard weights and state with torch.distributed.fsdp.fully_shard instead"
             )
         frame = frame.f_back
+
+
+def refuse_other_sharding(optimizer: str, params: Iterable[torch.Tensor]) -> None:
+    """Refuse weights that are distributed otherwise than by FSDP2 alone.
+
+    FSDP1 keeps pieces of a flat vector in their place. With tensor parallelism several ranks of one model share weights: each would draw
+    other noise for them.
+    """
+    for p in params:
+        if getattr(p, "_fsdp_flattened", False):
+            raise ValueError(
+                f"{optimizer} does not work with FullyShardedDataParallel (FSDP1), whose ranks hold pieces of a flat vector in place of "
+                f"the parameters: shard with torch.distributed.fsdp.fully_shard (FSDP2)"
+            )
+        if is_tensor_parallel(p):
+            raise ValueError(
+                f"{optimizer} does not work with tensor parallelism: a parameter of shape {tuple(p.shape)} is repeated on several ranks of "
+                f"one model, which would each draw their own noise for it. Shard with torch.distributed.fsdp.fully_shard alone"
+            )
 
 
 def whole(name: str, value: Any, *, low: int) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -18,6 +19,7 @@ from torch import Tensor, nn
 from torch.nn.parallel import DataParallel, DistributedDataParallel
 
 from vadam.backends.bucket import storage_dtype
+from vadam.backends.shards import is_sharded
 from vadam.fabric import is_fabric_module
 
 
@@ -63,6 +65,27 @@ def refuse_join(ddp: DistributedDataParallel | None) -> None:
             "uneven inputs with DistributedDataParallel.join() are not supported: a rank that has run out of data takes no steps, so "
             "its posterior would differ from the others'. Give every rank the same number of batches, e.g. by "
             "DistributedSampler(..., drop_last=True)"
+        )
+
+
+def sharded_modules(model: nn.Module) -> list[Any]:
+    """Return the modules that FSDP2 shards."""
+    fsdp = sys.modules.get("torch.distributed.fsdp")
+    return [] if fsdp is None else [module for module in model.modules() if isinstance(module, fsdp.FSDPModule)]
+
+
+def reshard(model: nn.Module) -> None:
+    """Let the parameters of a model that FSDP2 shards be its shards, in place of whole weights that a forward pass has gathered."""
+    for module in sharded_modules(model):
+        module.reshard()
+
+
+def refuse_tensor_parallel(model: nn.Module) -> None:
+    """Raise if weights of a model are distributed, and not by FSDP2: ranks that compute one output would draw noise each on their own."""
+    if not sharded_modules(model) and any(is_sharded(p) for p in model.parameters()):
+        raise ValueError(
+            "attach(): the model's weights are distributed without FSDP2, as by tensor parallelism, where several ranks compute one output "
+            "with noise of their own: shard it with torch.distributed.fsdp.fully_shard alone"
         )
 
 

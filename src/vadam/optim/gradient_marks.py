@@ -20,11 +20,6 @@ class GradientMarks:
         """Return True if a gradient is not the one that was remembered, or was written to since."""
         return True in map(_is_new, self._params, self._marks)
 
-    def any_is_another(self) -> bool:
-        """Return True if a gradient is another tensor than the one that was remembered."""
-        pairs = zip(self._params, self._marks, strict=True)
-        return any((g := p.grad) is not None and (mark is None or mark[0]() is not g) for p, mark in pairs)
-
     def all_are_cleared(self) -> bool:
         """Return True if all gradients are gone, or new and zero; zeros are looked for on the CPU only."""
         pairs = [(p, mark) for p, mark in zip(self._params, self._marks, strict=True) if p.grad is not None]

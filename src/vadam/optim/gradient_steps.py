@@ -45,7 +45,8 @@ class GradientSteps(AttachedUse):
             if not self._estimate.count and self._sampled():
                 raise RuntimeError(
                     "step() without a sample: the gradient was taken at the mean. Call step(closure), or take it inside "
-                    "`with opt.sampled_params():`, or call opt.attach(model) once before training"
+                    "`with opt.sampled_params():`, or call opt.attach(model) once before training; a copied or unpickled optimizer is "
+                    "not attached"
                 )
             if looped and 0 < self._estimate.count < self.samples:
                 raise RuntimeError(

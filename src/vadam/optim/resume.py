@@ -67,6 +67,11 @@ class Resumable(Optimizer):
             self._check(group)
             param_group = {**param_group, **group}
         super().add_param_group(param_group)
+        try:
+            checks.refuse_other_sharding(type(self).__name__, self.param_groups[-1]["params"])
+        except ValueError:
+            self.param_groups.pop()
+            raise
         for p in self.param_groups[-1]["params"]:
             if not p.is_floating_point():
                 self.param_groups.pop()

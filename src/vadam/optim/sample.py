@@ -68,6 +68,7 @@ class WeightState:
         self.sample: Sample | None = None
         self.owner: Owner | None = None
         self.paused: Sample | None = None
+        self.version = 0  # changes whenever the parameters are written
         self._overdue: Sample | None = None  # closed, but held until an update or the next sample overwrites it
 
     @property
@@ -85,6 +86,7 @@ class WeightState:
         self._refuse_second_sample(sample)
         _held.add(self)
         self.sample, self.owner = sample, owner
+        self.version += 1
         self._end_pause()
         try:
             sample.draw.perturb()
@@ -105,6 +107,7 @@ class WeightState:
             sample.draw.restore(keep_sample=keep_sample)
             torch.clear_autocast_cache()
         self.sample, self.owner, self._overdue = None, None, None if restore else sample
+        self.version += 1
         _held.discard(self)
         return sample
 
@@ -148,6 +151,7 @@ class WeightState:
                 held.draw.restore()
         torch.clear_autocast_cache()
         self.sample, self.owner, self._overdue = None, None, None
+        self.version += 1
         _held.discard(self)
 
     def _refuse_second_sample(self, sample: Sample) -> None:

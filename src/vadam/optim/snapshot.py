@@ -11,7 +11,7 @@ from vadam.backends.shards import whole
 from vadam.gaussian import MeanFieldGaussian, Shares
 from vadam.interrupts import without_grad
 from vadam.optim import prior
-from vadam.optim.distributed import unwrapped
+from vadam.optim.distributed import reshard, unwrapped
 
 if TYPE_CHECKING:
     from vadam.optim.posterior import PosteriorOptimizer
@@ -27,6 +27,7 @@ def names(opt: PosteriorOptimizer, model: nn.Module | None = None) -> dict[Tenso
     if opt._attachment is not None:
         known |= opt._attachment.names()
     if model is not None:
+        reshard(model)
         known |= {p: name for name, p in unwrapped(model).named_parameters()}
     return known
 
