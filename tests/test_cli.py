@@ -1289,6 +1289,14 @@ def test_an_interruption_while_the_command_is_imported_leaves_no_traceback(
     assert capsys.readouterr().err == "Stopped. Nothing was written.\n"
 
 
+@pytest.mark.parametrize("target", ["y", "zip"])
+def test_codes_with_leading_zeros_are_named_where_they_become_numbers(tmp_path: Path, target: str) -> None:
+    """Zip codes such as 01234 were read as numbers without a word."""
+    (path := tmp_path / "t.csv").write_text("zip,x,y\n01234,0.5,1\n,0,2\n98765,0.1,3\n")
+    codes = ["zip: '01234' is read as a number; put a letter before each if these are codes"]
+    assert dataframe.read(path, target=target).attrs["notes"] == (codes if target == "y" else [])
+
+
 @pytest.mark.parametrize("option", [("--seed", -1), ("--budget", -1), ("--members", 0)])
 def test_numbers_out_of_range_are_refused_before_the_fit(option: tuple[str, int], houses: Path, tmp_path: Path) -> None:
     result = call("fit", houses / "houses.csv", "--target", "price", "--out", tmp_path / "m.safetensors", *option)

@@ -27,6 +27,16 @@ DATE_TEXT = re.compile(
     rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
     re.IGNORECASE,
 )
+UNREAD_FORMS = {
+    "times of the day": (r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?", "turn them into hours"),
+    "dates with years of two digits": (
+        r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}([T ]\d{1,2}:\d{2}.*)?",
+        "write the years in full",
+    ),
+}
+"""Forms of texts that are kept as texts although they mean more, and what to do about them."""
+STAND_IN = re.compile(r"-?99+(\.9+)?")
+"""A number such as -999 that often stands for a gap."""
 DATE_DIGITS = r"\s*\d{8}\s*"
 """A date such as 20201231, which only a column of dates tells from a number."""
 
@@ -105,6 +115,15 @@ def two_units(texts: list[str]) -> list[str]:
     if "%" not in first:
         first.pop("", None)  # "$5" beside "5" is one unit
     return list(first.values())[:2] if len(first) > 1 else []
+
+
+def unread_form(texts: list[str], share: float) -> str | None:
+    """Return a note on a form of texts that is not read, if at least a share of them has it."""
+    for kind, (form, advice) in UNREAD_FORMS.items():
+        found = [text for text in texts if re.fullmatch(form, text, re.IGNORECASE)]
+        if found and len(found) >= share * len(texts):
+            return f"{kind} such as {found[0]!r} are read as texts; {advice}"
+    return None
 
 
 def truth_values(values: Any) -> Any:

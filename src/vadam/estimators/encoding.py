@@ -37,6 +37,8 @@ ID_NAME = re.compile(
 )
 NAMED_ID = "it looks like an id by its name: a different whole number in every row; rename it to keep it"
 COUNTED_ID = "it looks like an id: it counts the rows; place it behind another column to keep it"
+LEADING_ZERO = re.compile(r"0\d+")
+"""Texts of digits such as "01234", which may be codes."""
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 MOST_NOTES = 3
@@ -142,7 +144,7 @@ class TableEncoder:
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
         for name, values in cells.columns_of(table):
             first = len(names) > 1 and name == names[0]
-            self._learn(name, values, first) if frame else self.columns.append(_number(name, values))
+            self._learn(name, values, first) if frame else self._learn_number(name, values)
         if not self.columns:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
             raise ValueError(f"the table has no column to learn from ({reasons or 'it has none'})")
@@ -236,7 +238,7 @@ class TableEncoder:
             if reason := _id_reason(name, known, first):
                 self.left_out[name] = reason
             else:
-                self.columns.append(_number(name, cells.floats(series)))
+                self._learn_number(name, cells.floats(series))
         elif pd.api.types.is_datetime64_any_dtype(series) or isinstance(series.dtype, pd.PeriodDtype):
             self._learn_date(name, series)
         elif isinstance(series.dtype, pd.CategoricalDtype):
@@ -258,11 +260,18 @@ class TableEncoder:
                     f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
                 )
             self.notes += note_on_units(name, [text for text in texts if text not in odd])
-            self.columns.append(_number(name, numbers))
+            self.notes += note_on_leading_zeros(name, texts)
+            self._learn_number(name, numbers)
         elif sum(bool(cells.DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
             self._learn_date(name, series)
         else:
+            if note := cells.unread_form(texts, ENOUGH):
+                self.notes.append(f"{name}: {note}")
             self._learn_categories(name, series)
+
+    def _learn_number(self, name: str, numbers: np.ndarray) -> None:
+        self.notes += note_on_stand_ins(name, numbers)
+        self.columns.append(_number(name, numbers))
 
     def _learn_categories(self, name: str, series: Any) -> None:
         texts = [text for text in cells.texts(series) if text is not None]
@@ -315,6 +324,28 @@ def note_on_units(name: str, texts: list[str]) -> list[str]:
     """Return a note on a column in which some numbers have another unit than others: no unit changes a number."""
     units = cells.two_units(texts)
     return [f"{name}: {' and '.join(map(repr, units))} are read as numbers of one unit"] if units else []
+
+
+def note_on_leading_zeros(name: str, texts: list[str]) -> list[str]:
+    """Return a note on texts such as "01234", which are codes rather than numbers."""
+    found = next((text for text in texts if LEADING_ZERO.fullmatch(text)), None)
+    return [f"{name}: {found!r} is read as a number; put a letter before each if these are codes"] if found else []
+
+
+def note_on_stand_ins(name: str, numbers: np.ndarray) -> list[str]:
+    """Return a note on a number such as -999 in several rows that lies farther from all others than these from each other."""
+    known = numbers[np.isfinite(numbers)]
+    notes = []
+    for number in np.unique([known.min(initial=np.inf), known.max(initial=-np.inf)]):
+        others, rows = known[known != number], int((known == number).sum())
+        if rows > 1 and len(others) and cells.STAND_IN.fullmatch(cells.shown(number)):
+            low, high = others.min(), others.max()
+            if max(low - number, number - high) > high - low:
+                notes.append(
+                    f"{name}: {cells.shown(number)} in {rows} rows is far from all others ({low:.4g} to {high:.4g}); "
+                    "make these cells gaps if it stands for one"
+                )
+    return notes
 
 
 def _unread(series: Any, numbers: np.ndarray) -> list[str]:
