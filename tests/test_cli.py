@@ -1289,6 +1289,21 @@ def test_an_interruption_while_the_command_is_imported_leaves_no_traceback(
     assert capsys.readouterr().err == "Stopped. Nothing was written.\n"
 
 
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ('a,b\n"1,5e-07",x\n"2,5E+07",y\n"-3e-7",z\n', [1.5e-7, 2.5e7, -3e-7]),
+        ("a;b\n1,5e-07;x\n2,5E+07;y\n-3e-7;z\n", [1.5e-7, 2.5e7, -3e-7]),
+        ("a\tb\n1,234e+07\tx\n2,123E+07\ty\n-3e7\tz\n", [1.234e7, 2.123e7, -3e7]),
+        ("a;b\n1.234e-07;1,5\n2.123E-07;2,5\n-3e-7;0,5\n", [1.234e-7, 2.123e-7, -3e-7]),
+    ],
+)
+def test_decimal_commas_stand_before_exponents_too(tmp_path: Path, text: str, numbers: list[float]) -> None:
+    """A column of "1,5e-07" was text and left out."""
+    (path := tmp_path / "t.csv").write_text(text)
+    np.testing.assert_allclose(floats(dataframe.read(path)["a"]), numbers)
+
+
 @pytest.mark.parametrize("target", ["y", "zip"])
 def test_codes_with_leading_zeros_are_named_where_they_become_numbers(tmp_path: Path, target: str) -> None:
     """Zip codes such as 01234 were read as numbers without a word."""
