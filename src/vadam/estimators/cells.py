@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from datetime import date, timedelta
 from numbers import Real
@@ -24,7 +25,7 @@ TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
     r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
+    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*| ?[ap]m|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
     re.IGNORECASE,
 )
 UNREAD_FORMS = {
@@ -150,10 +151,10 @@ def texts(values: Any) -> list[str | None]:
 
 
 def shown(value: Any) -> str:
-    """Return the text of a value; 3.0 and 3 are the same category."""
+    """Return the text of a value: 3.0 and 3 are the same category, and "é" of one character and of two."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    return str(value).strip()
+    return unicodedata.normalize("NFC", str(value).strip())
 
 
 def shortened(text: str) -> str:

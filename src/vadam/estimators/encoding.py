@@ -270,7 +270,7 @@ class TableEncoder:
             self._learn_categories(name, series)
 
     def _learn_number(self, name: str, numbers: np.ndarray) -> None:
-        self.notes += note_on_stand_ins(name, numbers)
+        self.notes += [*note_on_stand_ins(name, numbers), *note_on_dates_of_digits(name, numbers)]
         self.columns.append(_number(name, numbers))
 
     def _learn_categories(self, name: str, series: Any) -> None:
@@ -346,6 +346,19 @@ def note_on_stand_ins(name: str, numbers: np.ndarray) -> list[str]:
                     "make these cells gaps if it stands for one"
                 )
     return notes
+
+
+def note_on_dates_of_digits(name: str, numbers: np.ndarray) -> list[str]:
+    """Return a note on numbers that are all dates such as 20201231."""
+    known = numbers[np.isfinite(numbers)]
+    years, rest = np.divmod(known, 10_000)
+    months, days = np.divmod(rest, 100)
+    ranges = ((years, 1900, 2100), (months, 1, 12), (days, 1, 31))
+    if not len(known) or not all(((low <= part) & (part <= high)).all() for part, low, high in ranges):
+        return []
+    text = cells.shown(known[0])
+    written = f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    return [f"{name}: {text} is read as a number; write it as {written} if these are dates"]
 
 
 def _unread(series: Any, numbers: np.ndarray) -> list[str]:
