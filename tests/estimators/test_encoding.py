@@ -413,7 +413,9 @@ def test_texts_that_may_mean_something_else_are_named(texts: list[str], note: st
     assert encoder.notes == ([] if note is None else [f"t: {note}"])
 
 
-@pytest.mark.parametrize("text", ["1/2/2020 1:30 PM", "2020-01-02 1:30pm", "2 Jan 2020 01:30 PM", "Jan 2, 2020 1:30 pm"])
+@pytest.mark.parametrize(
+    "text", ["1/2/2020 1:30 PM", "2020-01-02 1:30pm", "2 Jan 2020 01:30 PM", "Jan 2, 2020 1:30 pm"]
+)
 def test_times_behind_dates_may_be_of_twelve_hours(text: str) -> None:
     """A column of "1/2/2020 1:30 PM" was text."""
     table = pd.DataFrame({"when": [text, text.replace("30", "15").replace("pm", "am").replace("PM", "AM")] * 10})
