@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -1302,6 +1303,35 @@ def test_decimal_commas_stand_before_exponents_too(tmp_path: Path, text: str, nu
     """A column of "1,5e-07" was text and left out."""
     (path := tmp_path / "t.csv").write_text(text)
     np.testing.assert_allclose(floats(dataframe.read(path)["a"]), numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "sheet", "note"),
+    [
+        ("a,b\n12 %,x\n13 %,y\n", 0.12, "a: training had percentages, of which 12 % is read as 12"),
+        ("a;b\n12,5 %;x\n13 %;y\n", 0.12, "a: training had percentages, of which 12 % is read as 12"),
+        ("a;b\n12,5;x\n13;y\n", "12,4 %", "a: '12,4 %' is read without its sign, but training had no percentages"),
+        ("a,b\n0.12,x\n0.13,y\n", "12 %", "a: '12 %' is read without its sign, but training had no percentages"),
+        ("a,b\n12 %,x\n13 %,y\n", "12.4 %", None),
+        ("a;b\n12,5 %;x\n13 %;y\n", "12,4%", None),
+        ("a,b\n0.12,x\n0.13,y\n", 0.124, None),
+    ],
+)
+def test_percentages_in_one_of_training_and_table_are_named(
+    text: str, sheet: float | str, note: str | None, tmp_path: Path
+) -> None:
+    """A sheet with 0.12 was read in the unit of a text with "12 %" without a word."""
+    (tmp_path / "t.csv").write_text(text)
+    encoder = TableEncoder().fit(dataframe.read(tmp_path / "t.csv"))
+    pd.DataFrame({"a": [sheet], "b": ["x"]}).to_excel(tmp_path / "t.xlsx", index=False)
+    model = SimpleNamespace(encoder_=encoder, feature_names_in_=["a", "b"])
+    table = dataframe.read(tmp_path / "t.xlsx", {column.name: column for column in encoder.columns})
+    X, notes = predicting._columns_of(model, table, tmp_path / "t.xlsx")
+    number = float(str(sheet).replace(",", ".").rstrip("% "))
+    np.testing.assert_allclose(X["a"], [number])
+    found = [said for said in notes if "percentages" in said]
+    assert [said[: len(note or "")] for said in found] == ([] if note is None else [note])
+    assert TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict()))) == encoder
 
 
 @pytest.mark.parametrize("target", ["y", "zip"])

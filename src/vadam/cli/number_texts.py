@@ -51,6 +51,13 @@ def european_numbers(column: "pd.Series") -> "pd.Series":
     return pd.to_numeric(plain).astype(float).reindex(column.index)
 
 
+def with_percents(numbers: "pd.Series", column: "pd.Series") -> "pd.Series":
+    """Return the numbers of a column as texts with "%" if they are percentages, so that a model knows this unit."""
+    from vadam.estimators import cells
+
+    return numbers.map(lambda number: f"{number!r}%", na_action="ignore") if cells.percentages(column) else numbers
+
+
 def of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":
     """Return the numbers of a column whose texts such as "1,234" have two meanings, if a model knows one of the two better.
 

@@ -24,6 +24,7 @@ from vadam.cli.number_texts import (
     notes_on_signs,
     of_known_size,
     unread,
+    with_percents,
 )
 from vadam.cli.phrases import counted
 
@@ -96,7 +97,7 @@ def read_text(
         if not pd.api.types.is_numeric_dtype(table[name]) and is_european(table[name], surely=may_be_european):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
-            table[name] = numbers
+            table[name] = with_percents(numbers, table[name])
     if used is None:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         texts = texts.set_axis(index[: len(texts)])

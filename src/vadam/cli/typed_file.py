@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vadam.cli.gaps import with_categories, with_classes, with_gaps
-from vadam.cli.number_texts import MISSING, european_numbers, is_european, of_known_size, unread
+from vadam.cli.number_texts import MISSING, european_numbers, is_european, of_known_size, unread, with_percents
 from vadam.cli.text_file import LINES_OF_A_TITLE, title_note
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _read_european_texts(table: "pd.DataFrame", decimal: str | None) -> list[str
         if decimal != "." and is_european(table[name], surely=decimal == ","):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
-            table[name] = numbers
+            table[name] = with_percents(numbers, table[name])
     return notes
 
 

@@ -25,7 +25,8 @@ TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
     r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*| ?[ap]m|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
+    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})"
+    r"([T ]\d{1,2}:\d{2}(:\d{2}.*| ?[ap]m|Z|[+-]\d{2}:?\d{2})?)?\s*$",
     re.IGNORECASE,
 )
 UNREAD_FORMS = {
@@ -125,6 +126,15 @@ def unread_form(texts: list[str], share: float) -> str | None:
         if found and len(found) >= share * len(texts):
             return f"{kind} such as {found[0]!r} are read as texts; {advice}"
     return None
+
+
+def percentages(values: Any) -> list[str]:
+    """Return the texts of a column that are percentages, as "12 %"."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray) or pd.api.types.is_numeric_dtype(values):
+        return []
+    return [value for value in values if isinstance(value, str) and "%" in value]
 
 
 def truth_values(values: Any) -> Any:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -69,6 +69,8 @@ class Column:
     categories: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
     """The share of rows of each category."""
+    percent: bool = False
+    """True if numbers of the fitted table were percentages, as "12 %"."""
     day_first: bool = False
     has_time: bool = False
 
@@ -94,6 +96,7 @@ _KINDS_OF_FIELDS: dict[str, Callable[[Any], Any]] = {
     "quantiles": _floats_of,
     "categories": lambda values: tuple(map(str, values)),
     "shares": _floats_of,
+    "percent": bool,
     "day_first": bool,
     "has_time": bool,
 }
@@ -261,7 +264,7 @@ class TableEncoder:
                 )
             self.notes += note_on_units(name, [text for text in texts if text not in odd])
             self.notes += note_on_leading_zeros(name, texts)
-            self._learn_number(name, numbers)
+            self._learn_number(name, numbers, bool(cells.percentages(series)))
         elif sum(bool(cells.DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
             self._learn_date(name, series)
         else:
@@ -269,9 +272,9 @@ class TableEncoder:
                 self.notes.append(f"{name}: {note}")
             self._learn_categories(name, series)
 
-    def _learn_number(self, name: str, numbers: np.ndarray) -> None:
+    def _learn_number(self, name: str, numbers: np.ndarray, percent: bool = False) -> None:
         self.notes += [*note_on_stand_ins(name, numbers), *note_on_dates_of_digits(name, numbers)]
-        self.columns.append(_number(name, numbers))
+        self.columns.append(replace(_number(name, numbers), percent=percent))
 
     def _learn_categories(self, name: str, series: Any) -> None:
         texts = [text for text in cells.texts(series) if text is not None]
