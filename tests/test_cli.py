@@ -1338,8 +1338,22 @@ def test_percentages_in_one_of_training_and_table_are_named(
 def test_codes_with_leading_zeros_are_named_where_they_become_numbers(tmp_path: Path, target: str) -> None:
     """Zip codes such as 01234 were read as numbers without a word."""
     (path := tmp_path / "t.csv").write_text("zip,x,y\n01234,0.5,1\n,0,2\n98765,0.1,3\n")
+    pd.read_csv(path, dtype=str).to_excel(sheet := tmp_path / "t.xlsx", index=False)
     codes = ["zip: '01234' is read as a number; put a letter before each if these are codes"]
-    assert dataframe.read(path, target=target).attrs["notes"] == (codes if target == "y" else [])
+    for table in (path, sheet):
+        assert dataframe.read(table, target=target).attrs["notes"] == (codes if target == "y" else [])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+def test_truth_values_beside_gaps_are_classes_in_every_format(suffix: str, tmp_path: Path) -> None:
+    """The classes of a sheet with gaps were 0 and 1."""
+    frame = pd.DataFrame({"y": pd.array([True, False, None] * 5, dtype="boolean"), "x": range(15)})
+    path = tmp_path / f"t{suffix}"
+    write = {".csv": frame.to_csv, ".xlsx": frame.to_excel, ".parquet": frame.to_parquet}[suffix]
+    write(path, index=False)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert prepared.y.tolist() == [True, False] * 5
+    assert prepared.y.dtype == bool
 
 
 @pytest.mark.parametrize("option", [("--seed", -1), ("--budget", -1), ("--members", 0)])

@@ -98,7 +98,12 @@ def _read_cells(
 
     The words for gaps are missing in ``table`` and stand in ``cells``.
     """
+    from vadam.estimators.encoding import note_on_leading_zeros
+
     notes = _read_european_texts(table, decimal) if used is None else []
+    for name in table.select_dtypes("number") if used is None else ():
+        texts = [cell.strip() for cell in cells[name] if isinstance(cell, str)]
+        notes += note_on_leading_zeros(str(name), texts) if str(name).strip() != target else []
     for name in table:
         known = (used or {}).get(str(name).strip())
         if known is not None and known.kind == "category":
@@ -108,6 +113,8 @@ def _read_cells(
                 table[name] = european_numbers(table[name])
             elif decimal is None and (numbers := of_known_size(cells[name], known.quantiles, ",.")) is not None:
                 table[name] = numbers
+        elif str(name).strip() == target and {type(cell) for cell in cells[name].dropna()} == {bool}:
+            table[name] = cells[name].astype("boolean")  # beside gaps, where pandas reads 1.0
         elif str(name).strip() == target:
             table[name], note = with_classes(table[name], _texts(cells[name]))
             notes += note
