@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -1287,6 +1288,72 @@ def test_an_interruption_while_the_command_is_imported_leaves_no_traceback(
         cli.main()
     assert stopped.value.code == 130
     assert capsys.readouterr().err == "Stopped. Nothing was written.\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ('a,b\n"1,5e-07",x\n"2,5E+07",y\n"-3e-7",z\n', [1.5e-7, 2.5e7, -3e-7]),
+        ("a;b\n1,5e-07;x\n2,5E+07;y\n-3e-7;z\n", [1.5e-7, 2.5e7, -3e-7]),
+        ("a\tb\n1,234e+07\tx\n2,123E+07\ty\n-3e7\tz\n", [1.234e7, 2.123e7, -3e7]),
+        ("a;b\n1.234e-07;1,5\n2.123E-07;2,5\n-3e-7;0,5\n", [1.234e-7, 2.123e-7, -3e-7]),
+    ],
+)
+def test_decimal_commas_stand_before_exponents_too(tmp_path: Path, text: str, numbers: list[float]) -> None:
+    """A column of "1,5e-07" was text and left out."""
+    (path := tmp_path / "t.csv").write_text(text)
+    np.testing.assert_allclose(floats(dataframe.read(path)["a"]), numbers)
+
+
+@pytest.mark.parametrize(
+    ("text", "sheet", "note"),
+    [
+        ("a,b\n12 %,x\n13 %,y\n", 0.12, "a: training had percentages, of which 12 % is read as 12"),
+        ("a;b\n12,5 %;x\n13 %;y\n", 0.12, "a: training had percentages, of which 12 % is read as 12"),
+        ("a;b\n12,5;x\n13;y\n", "12,4 %", "a: '12,4 %' is read without its sign, but training had no percentages"),
+        ("a,b\n0.12,x\n0.13,y\n", "12 %", "a: '12 %' is read without its sign, but training had no percentages"),
+        ("a,b\n12 %,x\n13 %,y\n", "12.4 %", None),
+        ("a;b\n12,5 %;x\n13 %;y\n", "12,4%", None),
+        ("a,b\n0.12,x\n0.13,y\n", 0.124, None),
+    ],
+)
+def test_percentages_in_one_of_training_and_table_are_named(
+    text: str, sheet: float | str, note: str | None, tmp_path: Path
+) -> None:
+    """A sheet with 0.12 was read in the unit of a text with "12 %" without a word."""
+    (tmp_path / "t.csv").write_text(text)
+    encoder = TableEncoder().fit(dataframe.read(tmp_path / "t.csv"))
+    pd.DataFrame({"a": [sheet], "b": ["x"]}).to_excel(tmp_path / "t.xlsx", index=False)
+    model = SimpleNamespace(encoder_=encoder, feature_names_in_=["a", "b"])
+    table = dataframe.read(tmp_path / "t.xlsx", {column.name: column for column in encoder.columns})
+    X, notes = predicting._columns_of(model, table, tmp_path / "t.xlsx")
+    number = float(str(sheet).replace(",", ".").rstrip("% "))
+    np.testing.assert_allclose(X["a"], [number])
+    found = [said for said in notes if "percentages" in said]
+    assert [said[: len(note or "")] for said in found] == ([] if note is None else [note])
+    assert TableEncoder.from_dict(json.loads(json.dumps(encoder.as_dict()))) == encoder
+
+
+@pytest.mark.parametrize("target", ["y", "zip"])
+def test_codes_with_leading_zeros_are_named_where_they_become_numbers(tmp_path: Path, target: str) -> None:
+    """Zip codes such as 01234 were read as numbers without a word."""
+    (path := tmp_path / "t.csv").write_text("zip,x,y\n01234,0.5,1\n,0,2\n98765,0.1,3\n")
+    pd.read_csv(path, dtype=str).to_excel(sheet := tmp_path / "t.xlsx", index=False)
+    codes = ["zip: '01234' is read as a number; put a letter before each if these are codes"]
+    for table in (path, sheet):
+        assert dataframe.read(table, target=target).attrs["notes"] == (codes if target == "y" else [])
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".xlsx", ".parquet"])
+def test_truth_values_beside_gaps_are_classes_in_every_format(suffix: str, tmp_path: Path) -> None:
+    """The classes of a sheet with gaps were 0 and 1."""
+    frame = pd.DataFrame({"y": pd.array([True, False, None] * 5, dtype="boolean"), "x": range(15)})
+    path = tmp_path / f"t{suffix}"
+    write = {".csv": frame.to_csv, ".xlsx": frame.to_excel, ".parquet": frame.to_parquet}[suffix]
+    write(path, index=False)
+    prepared = preparation.prepare(dataframe.read(path, target="y"), "y", "auto", (), 0.2, path)
+    assert prepared.y.tolist() == [True, False] * 5
+    assert prepared.y.dtype == bool
 
 
 @pytest.mark.parametrize("option", [("--seed", -1), ("--budget", -1), ("--members", 0)])

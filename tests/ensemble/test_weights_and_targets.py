@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from vadam.ensemble import MLP, Member, Method, train
+from vadam.ensemble.trainer import Settings, Trainer
 
 
 def rows(n=40, seed=0):
@@ -34,6 +35,18 @@ def test_a_row_of_weight_two_is_a_row_that_stands_there_twice(name):
     for values in (training.stack.mean, training.stack.precision):
         for value in values.values():
             torch.testing.assert_close(value[0], value[1], rtol=1e-9, atol=1e-12)
+
+
+def test_a_minibatch_takes_no_more_room_than_the_rows():
+    """A ``batch_size`` far above the number of rows filled the memory with zeros, and the training did not end."""
+    X, y = rows(9)
+    members = [Member(X, y, seed=3), Member(X, y, train=np.arange(4), seed=3)]
+    settings = [Settings(MLP(3, 4, 1), Method("vadam"), epochs=2, batch_size=size) for size in (9, 10**12)]
+    exact, larger = (list(Trainer(members, setting).batches()) for setting in settings)
+    assert larger[0].x.shape == (2, 9, 3)
+    for one, other in zip(exact, larger, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=0)
+    train(members, MLP(3, 4, 1), Method("vadam"), epochs=2, batch_size=10**12)
 
 
 def test_weights_that_cannot_be_are_refused():

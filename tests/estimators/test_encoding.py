@@ -371,3 +371,63 @@ def test_categories_that_differ_only_in_case_are_named() -> None:
 )
 def test_the_order_of_day_and_month_is_said_where_it_matters(texts: list[str | None], notes: list[str]) -> None:
     assert TableEncoder().fit(pd.DataFrame({"sold": texts * 10, "x": range(30)})).notes == notes
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said"),
+    [
+        ([21.5, -999, 19.0, -999, 22.5], "-999 in 2 rows is far from all others (19 to 22.5)"),
+        ([3, 9999, 5, 4, 9999, 9999], "9999 in 3 rows is far from all others (3 to 5)"),
+        ([21.5, -999, 19.0, 20.0, 22.5], None),  # one row may be a mistake
+        ([99, 18, 80, 99, 64], None),
+        ([998, 999, 997, 999, 5], None),
+        ([1, 2, 3, 2000, 2000], None),
+    ],
+)
+@pytest.mark.parametrize("kind", [pd.DataFrame, np.asarray])
+def test_a_number_that_stands_for_a_gap_is_named(kind, numbers: list[float], said: str | None) -> None:
+    """Temperatures of -999 set the scale of a column without a word."""
+    encoder = TableEncoder().fit(kind(np.array(numbers, dtype=float)[:, None]))
+    name = "0" if kind is pd.DataFrame else "x0"
+    assert encoder.notes == ([] if said is None else [f"{name}: {said}; make these cells gaps if it stands for one"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "note"),
+    [
+        (["10:30", "9:05", "10:30:15"], "times of the day such as '10:30' are read as texts; turn them into hours"),
+        (
+            ["03/04/21", "3.4.21", "31-12-99 10:30"],
+            "dates with years of two digits such as '03/04/21' are read as texts; write the years in full",
+        ),
+        (["01234", "98765", "20001"], "'01234' is read as a number; put a letter before each if these are codes"),
+        (["20201231", "20210101", None], "20201231 is read as a number; write it as 2020-12-31 if these are dates"),
+        (["20201231", "20201301", None], None),
+        (["1234", "0", "0.5"], None),
+        (["1:2 mixed", "a", "b"], None),
+    ],
+)
+def test_texts_that_may_mean_something_else_are_named(texts: list[str], note: str | None) -> None:
+    """Times of the day and short dates became categories or were left out, and codes became numbers, without a word."""
+    encoder = TableEncoder().fit(pd.DataFrame({"t": texts * 10, "x": range(30)}))
+    assert encoder.notes == ([] if note is None else [f"t: {note}"])
+
+
+@pytest.mark.parametrize(
+    "text", ["1/2/2020 1:30 PM", "2020-01-02 1:30pm", "2 Jan 2020 01:30 PM", "Jan 2, 2020 1:30 pm"]
+)
+def test_times_behind_dates_may_be_of_twelve_hours(text: str) -> None:
+    """A column of "1/2/2020 1:30 PM" was text."""
+    table = pd.DataFrame({"when": [text, text.replace("30", "15").replace("pm", "am").replace("PM", "AM")] * 10})
+    column = TableEncoder().fit(table).columns[0]
+    assert (column.kind, column.has_time) == ("date", True)
+    np.testing.assert_allclose(np.diff(np.unique(cells.seconds(table["when"], False))), [12.25 * 3600])
+
+
+def test_a_letter_with_an_accent_is_one_category_in_both_ways_to_write_it() -> None:
+    """A table written on a Mac had only unseen categories for a model fitted elsewhere."""
+    encoder = TableEncoder().fit(pd.DataFrame({"city": ["Z\u00fcrich", "Z\u0075\u0308rich", "Bern"] * 10}))
+    assert encoder.columns[0].categories == ("Bern", "Z\u00fcrich")
+    new = pd.DataFrame({"city": ["Zu\u0308rich"]})
+    assert encoder.unseen_values(new) == {}
+    np.testing.assert_array_equal(encoder.encode(new).values, [[0.0, 1.0]])

@@ -309,6 +309,7 @@ def test_constant_target():
             "noise_scale=0 is not valid",
         ),
         (VadamRegressor(optimizer="sgd"), lambda X, y: (X, y), "optimizer='sgd' is not valid: choose one of 'vadam'"),
+        (VadamRegressor(optimizer=None), lambda X, y: (X, y), "optimizer=None is not valid: choose one of 'vadam'"),
         (VadamRegressor(activation="gelu"), lambda X, y: (X, y), "activation='gelu' is not valid"),
         (VadamRegressor(tune=False, noise_precision=-1.0), lambda X, y: (X, y), "noise_precision=-1.0"),
         (VadamRegressor(tune=False, epochs=5, lr=1e30), lambda X, y: (X, y), "the training diverged .* smaller lr"),

@@ -59,6 +59,19 @@ def test_numbers_that_look_like_an_id_are_left_out_with_a_warning(name: str, way
     assert not kept.encoder_.left_out
 
 
+def test_notes_on_columns_and_targets_are_warnings():
+    """From Python a table was read by guesses, such as the month first, of which only the shell said something."""
+    X = pd.DataFrame({"sold": ["03/04/2020", "05/06/2020"] * 30, "x": np.arange(60.0)})
+    y = np.where(X.index % 9 == 0, -999.0, X["x"])
+    with pytest.warns(UserWarning, match="column") as said:
+        VadamRegressor(epochs=1, **QUICK).fit(X, y)
+    assert [str(warning.message) for warning in said] == [
+        "column sold: dates such as '03/04/2020' are read with the month first",
+        "column y: -999 in 7 rows is far from all others (1 to 59); make these cells gaps if it stands for one",
+    ]
+    assert {warning.filename for warning in said} == {__file__}
+
+
 @pytest.mark.parametrize("kind", ["float64", "float32", "Float64"])
 def test_infinite_numbers_of_a_frame_are_refused_as_those_of_an_array(kind: str):
     """Infinite numbers of a frame counted as gaps, without a word."""
@@ -189,6 +202,20 @@ def test_a_row_of_weight_zero_is_as_if_it_were_not_there(kind, tune):
     found = answer(X)
     model.fit(X[30:], y[30:], sample_weight=np.ones(30)).partial_fit(X[30:], y[30:], sample_weight=np.ones(30))
     np.testing.assert_array_equal(found, answer(X))
+
+
+def test_a_target_without_a_logarithm_may_have_the_weight_zero():
+    """``partial_fit`` refused a row of weight 0 whose target is not positive."""
+    X, y = np.linspace(1, 2, 40)[:, None], np.linspace(1, 9, 40)
+    model = VadamRegressor(target_transform="log", epochs=5, **QUICK).fit(X, y)
+    without = VadamRegressor(target_transform="log", epochs=5, **QUICK).fit(X, y)
+    y[3] = -1
+    weight = (y > 0).astype(float)
+    model.partial_fit(X, y, sample_weight=weight)
+    without.partial_fit(X[weight > 0], y[weight > 0], sample_weight=np.ones(39))
+    np.testing.assert_array_equal(model.predict(X), without.predict(X))
+    with pytest.raises(ValueError, match="took the logarithm of its targets, but y holds -1"):
+        model.partial_fit(X, y)
 
 
 def test_a_class_of_weight_zero_keeps_its_column():

@@ -8,8 +8,8 @@ import torch
 from sklearn.base import clone
 
 from estimators.line import line
-from vadam.ensemble import MLP, Member, Method, train
-from vadam.estimators import VadamRegressor, regressor
+from vadam.ensemble import MLP, Member, Method, Stack, train
+from vadam.estimators import VadamClassifier, VadamRegressor, base, regressor
 from vadam.estimators.noise import PredictiveNoise, fit_noise
 from vadam.estimators.optimizers import optimizer_names
 from vadam.estimators.search import random_settings, wild
@@ -35,6 +35,24 @@ def test_tuning_calibrates():
     assert model.temperature_ == model.search_.best.numbers["temperature"]
     truth = -0.5 * math.log(2 * math.pi * math.e * 0.25)  # of the line itself
     assert truth - 0.25 < model.log_likelihood(X_new, y_new) < truth + 0.1
+
+
+@pytest.mark.parametrize("kind", [VadamRegressor, VadamClassifier])
+def test_a_long_table_is_calibrated_on_as_many_rows_as_fit_into_memory(kind, monkeypatch: pytest.MonkeyPatch):
+    """The outputs of all held-out rows were kept at once, of millions of rows more than the memory."""
+    X, y = line(400)
+    y = y if kind is VadamRegressor else (y > np.median(y)).astype(int)
+    rows = []
+    outputs = Stack.outputs
+    monkeypatch.setattr(Stack, "outputs", lambda *args: rows.append(len(args[1])) or outputs(*args))
+    settings = {"random_state": 0, "budget": 2, "epochs": 5}
+    every = kind(**settings).fit(X, y)
+    rows.clear()
+    monkeypatch.setattr(base, "ROWS_AT_ONCE", 100)
+    monkeypatch.setattr(base, "FLOATS_OF_HELD_OUT_ROWS", 1)
+    model = kind(**settings).fit(X, y)
+    assert sum(rows[-5:]) == 100
+    assert model.log_likelihood(X, y) == pytest.approx(every.log_likelihood(X, y), abs=0.05)
 
 
 @pytest.mark.parametrize("members", [1, VadamRegressor().members])

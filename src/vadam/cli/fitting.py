@@ -99,9 +99,9 @@ def _estimator(task: str, options: dict[str, Any], progress: Progress | None) ->
 
 
 def _fitted(fit: Callable[..., Any], X: Any, y: Any) -> Any:
-    """Return a fitted model without warnings of columns that are left out: the answer and the page name them."""
+    """Return a fitted model without warnings of its columns: the answer and the page have these notes."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "column .* is left out", UserWarning)
+        warnings.filterwarnings("ignore", "column ", UserWarning)
         return fit(X, y)
 
 

@@ -12,10 +12,11 @@ if TYPE_CHECKING:
     from vadam.estimators.encoding import Column
 
 MISSING = ["?", "-", "–", ".", "NULL", "null", "n/a", "N/A", "na", "NA", "none", "None", "nan", "NaN", "#N/A", ""]
-DECIMAL_COMMA = re.compile(r"^\s*[+-]?\d+,\d+\s*$")
-DECIMAL_POINT = re.compile(r"^\s*[+-]?\d*\.\d+\s*$")
-EUROPEAN_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(\.\d{3})+|\d+)(,\d+)?$")
-ENGLISH_NUMBER = re.compile(r"^[+-]?([1-9]\d{0,2}(,\d{3})+|\d+)(\.\d+)?$")
+EXPONENT = r"([eE][+-]?\d+)?"
+DECIMAL_COMMA = re.compile(rf"^\s*[+-]?\d+,\d+{EXPONENT}\s*$")
+DECIMAL_POINT = re.compile(rf"^\s*[+-]?\d*\.\d+{EXPONENT}\s*$")
+EUROPEAN_NUMBER = re.compile(rf"^[+-]?([1-9]\d{{0,2}}(\.\d{{3}})+(,\d+)?|\d+(,\d+)?{EXPONENT})$")
+ENGLISH_NUMBER = re.compile(rf"^[+-]?([1-9]\d{{0,2}}(,\d{{3}})+(\.\d+)?|\d+(\.\d+)?{EXPONENT})$")
 ENGLISH_DECIMAL = re.compile(r"^[+-]?[1-9]\d{0,2}(,\d{3})+\.\d+$")
 SURE_NUMBER = {
     ".": r"[+-]?(\d*\.(\d{1,2}|\d{4,})|0?\.\d+|\d{4,}\.\d+|\d{1,3}(,\d{3})+\.\d+|\d{1,3}(,\d{3}){2,})",
@@ -48,6 +49,13 @@ def european_numbers(column: "pd.Series") -> "pd.Series":
     matching = texts[texts.map(lambda text: bool(EUROPEAN_NUMBER.match(text)))]
     plain = matching.str.replace(".", "", regex=False).str.replace(",", ".", regex=False)
     return pd.to_numeric(plain).astype(float).reindex(column.index)
+
+
+def with_percents(numbers: "pd.Series", column: "pd.Series") -> "pd.Series":
+    """Return the numbers of a column as texts with "%" if they are percentages, so that a model knows this unit."""
+    from vadam.estimators import cells
+
+    return numbers.map(lambda number: f"{number!r}%", na_action="ignore") if cells.percentages(column) else numbers
 
 
 def of_known_size(column: "pd.Series", quantiles: Sequence[float], signs: str) -> "pd.Series | None":

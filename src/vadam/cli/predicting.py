@@ -83,6 +83,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             continue
         values = table[column.name]
         if column.kind == "number":
+            notes += _notes_on_percentages(column, values)
             numbers = _numbers(column, values)
             if values.notna().any() and numbers.isna().all():
                 problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no numbers.")
@@ -112,6 +113,22 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
     for name, texts in model.encoder_.unreadable_dates(table).items():
         notes.append(f"{name}: {first_three(texts)} cannot be read as dates and count as missing")
     return table.reindex(columns=list(model.feature_names_in_)), notes
+
+
+def _notes_on_percentages(column: "Column", values: "pd.Series") -> list[str]:
+    """Return a note on percentages of only one of training and table: a sheet has 0.12 where its text is "12 %"."""
+    from vadam.estimators import cells
+
+    found = cells.percentages(values)
+    if column.percent and not found and values.notna().any():
+        return [
+            f"{column.name}: training had percentages, of which 12 % is read as 12: multiply by 100 if it is 0.12 here."
+        ]
+    if found and not column.percent:
+        return [
+            f"{column.name}: {found[0]!r} is read without its sign, but training had no percentages: check the unit."
+        ]
+    return []
 
 
 def _numbers(column: "Column", values: "pd.Series") -> "pd.Series":

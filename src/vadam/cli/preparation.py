@@ -93,7 +93,7 @@ def prepare(
             problems.append(f"{error}.")
     if problems:
         raise CommandError(list_problems(path, problems))
-    notes += _outliers(y, target) if kind == "regression" else _alike_labels(y, target)
+    notes += _odd_targets(y, target) if kind == "regression" else _alike_labels(y, target)
     return Prepared(X, _labels(y) if kind == "classification" else y, kind, notes)
 
 
@@ -109,11 +109,14 @@ def _without_infinities(X: "pd.DataFrame") -> tuple["pd.DataFrame", list[str]]:
     return X.assign(**{name: X[name].mask(rows) for name, rows in found.items()}), notes
 
 
-def _outliers(y: "pd.Series", target: str) -> list[str]:
+def _odd_targets(y: "pd.Series", target: str) -> list[str]:
     """Return a note on targets that are far from all others."""
+    from vadam.estimators.encoding import note_on_stand_ins
     from vadam.estimators.search import without_outliers
 
     values = y.to_numpy(dtype=float)
+    if notes := note_on_stand_ins(target, values):
+        return notes
     lines = [int(y.index[k]) + 2 for k in np.flatnonzero(without_outliers(values) != values)]
     if not lines:
         return []

@@ -24,6 +24,7 @@ from vadam.cli.number_texts import (
     notes_on_signs,
     of_known_size,
     unread,
+    with_percents,
 )
 from vadam.cli.phrases import counted
 
@@ -46,6 +47,8 @@ def read_text(
 ) -> "pd.DataFrame":
     """Read text with the separator, decimal sign and encoding that it seems to have; see ``read`` for the other arguments."""
     import pandas as pd
+
+    from vadam.estimators.encoding import note_on_leading_zeros
 
     content = path.read_bytes()
     if not content.strip():
@@ -94,10 +97,13 @@ def read_text(
         if not pd.api.types.is_numeric_dtype(table[name]) and is_european(table[name], surely=may_be_european):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
-            table[name] = numbers
-    if used is None and decimal is None:
+            table[name] = with_percents(numbers, table[name])
+    if used is None:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
-        notes += notes_on_signs(table, texts.set_axis(index[: len(texts)]), separator)
+        texts = texts.set_axis(index[: len(texts)])
+        notes += notes_on_signs(table, texts, separator) if decimal is None else []
+        for name in [name for name in table.select_dtypes("number") if str(name).strip() != target]:
+            notes += note_on_leading_zeros(str(name), texts[name].dropna().str.strip().tolist())
     if decimal is not None:
         texts = _parsed(content, {**options, "dtype": str, "nrows": ROWS_OF_A_SAMPLE})
         notes += notes_on_another_sign(texts, decimal, used)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from vadam.cli.gaps import with_categories, with_classes, with_gaps
-from vadam.cli.number_texts import MISSING, european_numbers, is_european, of_known_size, unread
+from vadam.cli.number_texts import MISSING, european_numbers, is_european, of_known_size, unread, with_percents
 from vadam.cli.text_file import LINES_OF_A_TITLE, title_note
 
 if TYPE_CHECKING:
@@ -98,7 +98,12 @@ def _read_cells(
 
     The words for gaps are missing in ``table`` and stand in ``cells``.
     """
+    from vadam.estimators.encoding import note_on_leading_zeros
+
     notes = _read_european_texts(table, decimal) if used is None else []
+    for name in table.select_dtypes("number") if used is None else ():
+        texts = [cell.strip() for cell in cells[name] if isinstance(cell, str)]
+        notes += note_on_leading_zeros(str(name), texts) if str(name).strip() != target else []
     for name in table:
         known = (used or {}).get(str(name).strip())
         if known is not None and known.kind == "category":
@@ -108,6 +113,8 @@ def _read_cells(
                 table[name] = european_numbers(table[name])
             elif decimal is None and (numbers := of_known_size(cells[name], known.quantiles, ",.")) is not None:
                 table[name] = numbers
+        elif str(name).strip() == target and {type(cell) for cell in cells[name].dropna()} == {bool}:
+            table[name] = cells[name].astype("boolean")  # beside gaps, where pandas reads 1.0
         elif str(name).strip() == target:
             table[name], note = with_classes(table[name], _texts(cells[name]))
             notes += note
@@ -132,7 +139,7 @@ def _read_european_texts(table: "pd.DataFrame", decimal: str | None) -> list[str
         if decimal != "." and is_european(table[name], surely=decimal == ","):
             numbers = european_numbers(table[name])
             notes += unread(str(name), table[name], numbers)
-            table[name] = numbers
+            table[name] = with_percents(numbers, table[name])
     return notes
 
 

@@ -40,6 +40,8 @@ class Settings:
     engine: str = "auto"
     compiled: bool = False
     dtype: torch.dtype = torch.float32
+    most_rows: int | None = None
+    """Largest number of rows of all members in all stacks, so that no bit depends on the others in a stack; None: of this one."""
 
     def check(self) -> None:
         """Raise ValueError if the network does not fit the engine, the likelihood or the method, or the method not the minibatches."""
@@ -119,7 +121,8 @@ class Trainer:
             torch.tensor([m.dropout for m in self.members], dtype=dtype),
         )
         engine = choose(settings.engine, settings.network, settings.likelihood)
-        self._step = steps.make(method, engine, shapes, settings.batch_size, compiled=settings.compiled)
+        self._examples = min(settings.batch_size, settings.most_rows or max(self._rows.counts))
+        self._step = steps.make(method, engine, shapes, self._examples, compiled=settings.compiled)
         _keep_freed_memory()
         self.state = steps.start(method, _first_weights(settings.network, self.members, dtype), self._constants)
 
@@ -130,7 +133,7 @@ class Trainer:
             steps=[self.settings.length(m) for m in self.members],
             seeds=[m.seed for m in self.members],
             lr=[self.settings.method.values_of(m)["lr"] for m in self.members],
-            batch_size=self.settings.batch_size,
+            batch_size=self._examples,
             schedule=self.settings.schedule,
             stream=Stream.DROPOUT if self.settings.method.drops_out else Stream.WEIGHTS,
         )

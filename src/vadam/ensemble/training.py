@@ -116,7 +116,9 @@ def train(
     if engine in ("auto", "bmm") and layers_of(network):
         pays = sum(lengths) >= COMPILE_FROM
         settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
-    size = chunk or _equal_size(len(members), _fitting(network, method.samples * batch_size), jobs)
+    most_rows = max(member.train_rows for member in members)
+    settings = replace(settings, most_rows=most_rows)
+    size = chunk or _equal_size(len(members), _fitting(network, method.samples * min(batch_size, most_rows)), jobs)
     order = sorted(range(len(members)), key=lambda e: -lengths[e])
     chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
     parts: list[Training] = []

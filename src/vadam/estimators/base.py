@@ -46,6 +46,8 @@ Fewer than the model has would make its intervals too wide: a mixture of more ne
 """
 ROWS_AT_ONCE = 2_000
 """Number of rows that are predicted at once: each has an output for every sample of every network."""
+FLOATS_OF_HELD_OUT_ROWS = 2**24
+"""Number of outputs at held-out rows beyond which only some of these rows calibrate the model, so that they fit into memory."""
 LINEAR_UP_TO = 2.0
 """Distance from the centre beyond which inputs grow as a logarithm, so that outliers do not dominate the network.
 
@@ -125,6 +127,8 @@ class VadamEstimator(BaseEstimator):
         for name, reason in self.encoder_.left_out.items():
             if reason in (NAMED_ID, COUNTED_ID):
                 warnings.warn(f"column {name!r} is left out: {reason}", UserWarning, stacklevel=3)
+        for note in self.encoder_.notes:
+            warnings.warn(f"column {note}", UserWarning, stacklevel=3)
         values = self.encoder_.encode(X).values
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
         std = values.std(0)
@@ -229,7 +233,13 @@ class VadamEstimator(BaseEstimator):
         self.prior_precision_ = setting.numbers.get("prior_precision")
         self.temperature_ = setting.numbers.get("temperature")
         self.earlier_ = self._as_earlier(problem)
-        return [(stack[range(K + k * judges, K + (k + 1) * judges)], fold) for k, fold in enumerate(held_out)]
+        floats = judges * int(self.predict_samples) * problem.outputs(setting.likelihood)
+        most = max(ROWS_AT_ONCE, FLOATS_OF_HELD_OUT_ROWS // floats)
+        every = -(-sum(len(out) for _, out in held_out) // most) or 1
+        return [
+            (stack[range(K + k * judges, K + (k + 1) * judges)], (rows, out[::every]))
+            for k, (rows, out) in enumerate(held_out)
+        ]
 
     def _as_earlier(self, problem: Problem) -> Earlier | None:
         """Return what new rows will be compared with; None if the weights have no posterior that could be their prior."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator
 from datetime import date, timedelta
 from numbers import Real
@@ -24,9 +25,20 @@ TRUTH_WORDS = {"true": 1.0, "false": 0.0}
 MONTH = r"(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|nov(ember)?|dec(ember)?)\.?"
 DATE_TEXT = re.compile(
     r"^\s*(\d{4}[-/.]\d{1,2}([-/.]\d{1,2})?|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})([T ]\d{{1,2}}:\d{{2}}(:\d{{2}}.*|Z|[+-]\d{{2}}:?\d{{2}})?)?\s*$",
+    rf"|(\d{{1,2}}[- ])?{MONTH}[- ,]+\d{{4}}|{MONTH} \d{{1,2}},? \d{{4}})"
+    r"([T ]\d{1,2}:\d{2}(:\d{2}.*| ?[ap]m|Z|[+-]\d{2}:?\d{2})?)?\s*$",
     re.IGNORECASE,
 )
+UNREAD_FORMS = {
+    "times of the day": (r"\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?( ?[ap]\.?m\.?)?", "turn them into hours"),
+    "dates with years of two digits": (
+        r"\d{1,2}[-/.]\d{1,2}[-/.]\d{2}([T ]\d{1,2}:\d{2}.*)?",
+        "write the years in full",
+    ),
+}
+"""Forms of texts that are kept as texts although they mean more, and what to do about them."""
+STAND_IN = re.compile(r"-?99+(\.9+)?")
+"""A number such as -999 that often stands for a gap."""
 DATE_DIGITS = r"\s*\d{8}\s*"
 """A date such as 20201231, which only a column of dates tells from a number."""
 
@@ -107,6 +119,24 @@ def two_units(texts: list[str]) -> list[str]:
     return list(first.values())[:2] if len(first) > 1 else []
 
 
+def unread_form(texts: list[str], share: float) -> str | None:
+    """Return a note on a form of texts that is not read, if at least a share of them has it."""
+    for kind, (form, advice) in UNREAD_FORMS.items():
+        found = [text for text in texts if re.fullmatch(form, text, re.IGNORECASE)]
+        if found and len(found) >= share * len(texts):
+            return f"{kind} such as {found[0]!r} are read as texts; {advice}"
+    return None
+
+
+def percentages(values: Any) -> list[str]:
+    """Return the texts of a column that are percentages, as "12 %"."""
+    import pandas as pd
+
+    if isinstance(values, np.ndarray) or pd.api.types.is_numeric_dtype(values):
+        return []
+    return [value for value in values if isinstance(value, str) and "%" in value]
+
+
 def truth_values(values: Any) -> Any:
     """Return 1 and 0 for the texts of truth values: one other word turns their whole column into text."""
     import pandas as pd
@@ -131,10 +161,10 @@ def texts(values: Any) -> list[str | None]:
 
 
 def shown(value: Any) -> str:
-    """Return the text of a value; 3.0 and 3 are the same category."""
+    """Return the text of a value: 3.0 and 3 are the same category, and "é" of one character and of two."""
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return str(int(value))
-    return str(value).strip()
+    return unicodedata.normalize("NFC", str(value).strip())
 
 
 def shortened(text: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Any, Self
 
@@ -37,6 +37,8 @@ ID_NAME = re.compile(
 )
 NAMED_ID = "it looks like an id by its name: a different whole number in every row; rename it to keep it"
 COUNTED_ID = "it looks like an id: it counts the rows; place it behind another column to keep it"
+LEADING_ZERO = re.compile(r"0\d+")
+"""Texts of digits such as "01234", which may be codes."""
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 MOST_NOTES = 3
@@ -67,6 +69,8 @@ class Column:
     categories: tuple[str, ...] = ()
     shares: tuple[float, ...] = ()
     """The share of rows of each category."""
+    percent: bool = False
+    """True if numbers of the fitted table were percentages, as "12 %"."""
     day_first: bool = False
     has_time: bool = False
 
@@ -92,6 +96,7 @@ _KINDS_OF_FIELDS: dict[str, Callable[[Any], Any]] = {
     "quantiles": _floats_of,
     "categories": lambda values: tuple(map(str, values)),
     "shares": _floats_of,
+    "percent": bool,
     "day_first": bool,
     "has_time": bool,
 }
@@ -142,7 +147,7 @@ class TableEncoder:
             raise ValueError(f"the table has several columns named {doubled[0]!r}: rename them")
         for name, values in cells.columns_of(table):
             first = len(names) > 1 and name == names[0]
-            self._learn(name, values, first) if frame else self.columns.append(_number(name, values))
+            self._learn(name, values, first) if frame else self._learn_number(name, values)
         if not self.columns:
             reasons = "; ".join(f"{name}: {reason}" for name, reason in self.left_out.items())
             raise ValueError(f"the table has no column to learn from ({reasons or 'it has none'})")
@@ -236,7 +241,7 @@ class TableEncoder:
             if reason := _id_reason(name, known, first):
                 self.left_out[name] = reason
             else:
-                self.columns.append(_number(name, cells.floats(series)))
+                self._learn_number(name, cells.floats(series))
         elif pd.api.types.is_datetime64_any_dtype(series) or isinstance(series.dtype, pd.PeriodDtype):
             self._learn_date(name, series)
         elif isinstance(series.dtype, pd.CategoricalDtype):
@@ -258,11 +263,18 @@ class TableEncoder:
                     f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
                 )
             self.notes += note_on_units(name, [text for text in texts if text not in odd])
-            self.columns.append(_number(name, numbers))
+            self.notes += note_on_leading_zeros(name, texts)
+            self._learn_number(name, numbers, bool(cells.percentages(series)))
         elif sum(bool(cells.DATE_TEXT.match(text)) for text in texts) >= ENOUGH * len(texts):
             self._learn_date(name, series)
         else:
+            if note := cells.unread_form(texts, ENOUGH):
+                self.notes.append(f"{name}: {note}")
             self._learn_categories(name, series)
+
+    def _learn_number(self, name: str, numbers: np.ndarray, percent: bool = False) -> None:
+        self.notes += [*note_on_stand_ins(name, numbers), *note_on_dates_of_digits(name, numbers)]
+        self.columns.append(replace(_number(name, numbers), percent=percent))
 
     def _learn_categories(self, name: str, series: Any) -> None:
         texts = [text for text in cells.texts(series) if text is not None]
@@ -315,6 +327,41 @@ def note_on_units(name: str, texts: list[str]) -> list[str]:
     """Return a note on a column in which some numbers have another unit than others: no unit changes a number."""
     units = cells.two_units(texts)
     return [f"{name}: {' and '.join(map(repr, units))} are read as numbers of one unit"] if units else []
+
+
+def note_on_leading_zeros(name: str, texts: list[str]) -> list[str]:
+    """Return a note on texts such as "01234", which are codes rather than numbers."""
+    found = next((text for text in texts if LEADING_ZERO.fullmatch(text)), None)
+    return [f"{name}: {found!r} is read as a number; put a letter before each if these are codes"] if found else []
+
+
+def note_on_stand_ins(name: str, numbers: np.ndarray) -> list[str]:
+    """Return a note on a number such as -999 in several rows that lies farther from all others than these from each other."""
+    known = numbers[np.isfinite(numbers)]
+    notes = []
+    for number in np.unique([known.min(initial=np.inf), known.max(initial=-np.inf)]):
+        others, rows = known[known != number], int((known == number).sum())
+        if rows > 1 and len(others) and cells.STAND_IN.fullmatch(cells.shown(number)):
+            low, high = others.min(), others.max()
+            if max(low - number, number - high) > high - low:
+                notes.append(
+                    f"{name}: {cells.shown(number)} in {rows} rows is far from all others ({low:.4g} to {high:.4g}); "
+                    "make these cells gaps if it stands for one"
+                )
+    return notes
+
+
+def note_on_dates_of_digits(name: str, numbers: np.ndarray) -> list[str]:
+    """Return a note on numbers that are all dates such as 20201231."""
+    known = numbers[np.isfinite(numbers)]
+    years, rest = np.divmod(known, 10_000)
+    months, days = np.divmod(rest, 100)
+    ranges = ((years, 1900, 2100), (months, 1, 12), (days, 1, 31))
+    if not len(known) or not all(((low <= part) & (part <= high)).all() for part, low, high in ranges):
+        return []
+    text = cells.shown(known[0])
+    written = f"{text[:4]}-{text[4:6]}-{text[6:]}"
+    return [f"{name}: {text} is read as a number; write it as {written} if these are dates"]
 
 
 def _unread(series: Any, numbers: np.ndarray) -> list[str]:

@@ -29,7 +29,7 @@ def optimizer_names() -> list[str]:
 
 def method_of(optimizer: str | Method, samples: int) -> Method:
     """Return the method of that name; a method is returned as it is."""
-    if not isinstance(optimizer, str):
+    if isinstance(optimizer, Method):
         return optimizer
     if optimizer not in optimizer_names():
         names = ", ".join(map(repr, optimizer_names()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from datetime import date, timedelta
@@ -17,6 +18,7 @@ from sklearn.utils.validation import _check_y, check_consistent_length, check_is
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
 from vadam.estimators.arguments import check_folds
 from vadam.estimators.base import NOISE_PRECISIONS, VadamEstimator, tensor
+from vadam.estimators.encoding import note_on_stand_ins
 from vadam.estimators.noise import PredictiveNoise
 from vadam.estimators.search import Problem, held_out_noise, noisy_outputs
 from vadam.estimators.targets import Transform, TransformedRegression
@@ -97,6 +99,8 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             )
         X, y, weight = self._counted(X, y, sample_weight)
         X = self._learn_columns(X)
+        for note in [note for targets in y.reshape(len(y), -1).T for note in note_on_stand_ins("y", targets)]:
+            warnings.warn(f"column {note}", UserWarning, stacklevel=2)
         check_folds(self, len(X))
         problem = self._problem(X, y, weight)
         folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()
@@ -118,6 +122,9 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         given, targets = (y.shape[1] if y.ndim > 1 else 1), self.held_out_pits_.shape[1]
         if given != targets:
             raise ValueError(f"y has {given} targets a row, but those of the first call had {targets}: give as many")
+        X = self._checked(X, reset=False)
+        check_consistent_length(X, y)
+        X, y, sample_weight = self._counted(X, y, sample_weight)
         if self.transform_ is not None and self.transform_.kind == "log" and y.min() <= 0:
             raise ValueError(
                 f"the first call took the logarithm of its targets, but y holds {y.min():g}: fit all rows anew"
