@@ -4,6 +4,7 @@ import copy
 import signal
 import sys
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -174,6 +175,47 @@ def test_the_draws_do_not_depend_on_how_the_inputs_come(monkeypatch, at_once):
     for batch_size in (1, 4, 100):
         outputs = sampled_outputs(model, post, x, S, generator=generator(), batch_size=batch_size)
         torch.testing.assert_close(outputs, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_batches_are_read_one_after_the_other_where_the_draws_are_in_memory(monkeypatch, drawn):
+    """A loader that counts the batches of which something is left; the draws are those of all batches in a list."""
+    model, alive, most = mlp(), [], []
+    post = posterior_of(model)
+    if drawn:
+        monkeypatch.setattr(forward, "WEIGHTS_AT_ONCE", 1)
+
+    def loader():
+        for _ in range(6):
+            batch = x.clone()
+            alive.append(weakref.ref(batch))
+            most.append(sum(ref() is not None for ref in alive))
+            yield batch
+            del batch
+
+    x = torch.randn(3, 4)
+    weights = vadam.Draws(post, S, generator=generator()) if drawn else post
+    outputs = sampled_outputs(model, weights, loader(), S, generator=generator())
+    assert max(most) <= 3
+    assert torch.equal(outputs, sampled_outputs(model, weights, [x] * 6, S, generator=generator()))
+
+
+def test_a_loader_that_fails_or_uses_the_model_between_two_batches_meets_the_mean():
+    model = mlp().train()
+    post, before = posterior_of(model), [p.clone() for p in model.parameters()]
+
+    def loader():
+        for _ in range(2):
+            assert model.training
+            assert torch.is_grad_enabled()
+            assert all(map(torch.equal, model.parameters(), before))
+            yield torch.randn(3, 4)
+        raise KeyError("broken")
+
+    with pytest.raises(KeyError, match="broken"):
+        sampled_outputs(model, post, loader(), S)
+    assert model.training
+    assert all(map(torch.equal, model.parameters(), before))
 
 
 class TwoInputs(nn.Module):
@@ -416,9 +458,9 @@ class Interrupting:
         finally:
             sys.setprofile(None)
 
-    def _event(self, *_):
-        self.seen += 1
-        if self.seen == self.moment:
+    def _event(self, _frame, event, _arg):
+        self.seen += not event.startswith("c_")  # Python calls no handler just before a function in C
+        if self.seen == self.moment and not event.startswith("c_"):
             signal.raise_signal(signal.SIGINT)
 
 

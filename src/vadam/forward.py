@@ -14,6 +14,7 @@ import threading
 import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -109,12 +110,9 @@ def sampled_outputs(
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
     model, prefix = _unwrapped(model)
     _refuse_sharded(model)
-    batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
-    if not batches:
-        raise ValueError("x holds no batch: give at least one")
+    batches: Iterable[Any] = _begun(piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size))
     if isinstance(post, OutputSampler):
-        with ONE_AT_A_TIME, torch.no_grad():
-            return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
+        return _wide(torch.cat([_outputs_of(post, batch, samples, generator) for batch in batches], dim=1))
     if not isinstance(post, WeightSampler):
         raise TypeError(
             f"a {type(post).__name__} cannot be sampled: give a posterior, as opt.posterior(model) or load(path).posterior"
@@ -122,17 +120,24 @@ def sampled_outputs(
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, sum(p.numel() for p in model.parameters())))
     if isinstance(post, Draws):
         at_once = samples  # they are in memory already
+    buffers = _Buffers(model)
+    passes: Iterable[_Passes] = (_Passes(model, batch, vmap, buffers) for batch in batches)
+    if at_once < samples:
+        passes = [*passes]  # each is used with several sets of draws
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with ONE_AT_A_TIME, Uninterrupted() as signals, in_eval_mode(model):
-        buffers = _Buffers(model)
-        passes = [_Passes(model, batch, vmap, buffers, signals) for batch in batches]
-        for start in range(0, samples, at_once):
-            n = min(at_once, samples - start)
+    for start in range(0, samples, at_once):
+        n = min(at_once, samples - start)
+        with ONE_AT_A_TIME, Uninterrupted():
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
-            checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
-            rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
+        checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
+        rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
     return _wide(torch.cat(rows))
+
+
+def _outputs_of(post: OutputSampler, batch: Any, samples: int, generator: torch.Generator | None) -> Tensor:
+    with ONE_AT_A_TIME, torch.no_grad():
+        return post.outputs(batch, samples, generator=generator)
 
 
 class _Passes:
@@ -141,15 +146,17 @@ class _Passes:
     Signals wait during a pass: otherwise Ctrl-C could leave a draw in the model, or torch inside vmap.
     """
 
-    def __init__(
-        self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers, signals: Uninterrupted
-    ) -> None:
-        self._model, self._batch, self._vmap, self._buffers, self._signals = model, batch, vmap, buffers, signals
+    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
+        self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
         self._inputs = _Inputs(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
         """Return the outputs at n draws, [n, batch, ...]."""
+        with ONE_AT_A_TIME, Uninterrupted() as self._signals, in_eval_mode(self._model):
+            return self._outputs(draws, n)
+
+    def _outputs(self, draws: Weights, n: int) -> Tensor:
         if self._chunk is not None:
             return self._at(draws, n)
         with _largest_result() as largest, _explained(self._batch):
@@ -283,18 +290,26 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
     return draws
 
 
-def _batches(x: Any, model: nn.Module) -> list[Any]:
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Return the batches, of which the first is read: what a loader draws to begin comes before the draws of the weights."""
+    for first in batches:
+        return chain([first], batches)
+    raise ValueError("x holds no batch: give at least one")
+
+
+def _batches(x: Any, model: nn.Module) -> Iterator[Any]:
     if isinstance(x, Tensor | tuple | Mapping):
-        return [x]
+        yield x
+        return
     _refuse_array("x", x)
     if not isinstance(x, Iterable):
         raise TypeError(
             f"x is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
         )
-    batches = [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
-    for batch in batches:
-        _refuse_array("a batch of x", batch)
-    return batches
+    for batch in x:
+        inputs = _without_target(batch, model, from_loader=isinstance(x, DataLoader))
+        _refuse_array("a batch of x", inputs)
+        yield inputs
 
 
 def _refuse_array(name: str, x: Any) -> None:

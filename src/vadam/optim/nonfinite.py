@@ -169,8 +169,10 @@ class CheckedOptimizer(RuleOptimizer):
 
     def _refuse_negative_precision(self) -> None:
         """Raise if the samples are NaN because N s + λ is negative for the arguments as they are now: no later step would be accepted."""
-        for p in self._sampled() if scope(self.rule) != "model" else ():  # FullVON looks at its whole covariance
-            if not bool((self._precision(p) >= 0).all()):
+        if scope(self.rule) == "model":  # FullVON looks at its whole covariance
+            return
+        for p, precision in self._precisions(self._sampled()):
+            if not bool((precision >= 0).all()):
                 raise FloatingPointError(
                     f"the precision of {self._name(p)} is not positive: {type(self).__name__}'s curvature may be negative, and num_data, "
                     f"data_weight or prior_precision was changed since it was learned. The step was refused: set them as before, change "
