@@ -257,6 +257,10 @@ def test_the_default_device_is_not_that_of_the_weights(backend: str) -> None:
         with opt.sampled_params():
             model(inputs).sum().backward()
         opt.step()
+        post = opt.posterior(model)
+        assert post.kl().isfinite()
+        assert vadam.predict(model, post, inputs, likelihood=vadam.Gaussian(1.0)).std.isfinite().all()
+        assert vadam.MeanFieldGaussian.merge([post, post]).symmetric_kl(post).isfinite()
     finally:
         torch.set_default_device(before)
     assert model.weight.device.type == "cpu"

@@ -337,6 +337,27 @@ def test_a_point_of_an_earlier_posterior_is_no_prior_of_a_weight_that_is_sampled
         assert torch.equal(opt.state[head.weight]["prior_mean"], head.weight)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_frozen_point_of_an_earlier_posterior_is_not_trained_later(temperature):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[0].requires_grad_(False)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.Vadam(model.named_parameters(), num_data=10, temperature=temperature, prior=earlier).attach(model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.randn(4, 3)).square().mean().backward()
+        opt.step()
+    before = opt.posterior()
+    model[0].requires_grad_(True)
+    with pytest.raises(RuntimeError, match="is trained now, but nothing is known of its precision"):
+        model(torch.randn(4, 3))
+    model[0].requires_grad_(False)
+    assert all(torch.equal(before.mean[name], mu) for name, mu in opt.posterior().mean.items())
+    opt.load_state_dict(copy.deepcopy(opt.state_dict()))
+    model(torch.randn(4, 3)).square().mean().backward()
+    opt.step()
+
+
 def test_a_pruned_posterior_is_no_prior():
     model = nn.Linear(3, 1)
     _, pruned = vadam.Vadam(model.named_parameters(), num_data=10).posterior().prune(0.5)

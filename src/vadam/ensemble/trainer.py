@@ -71,6 +71,11 @@ class Settings:
         """Raise ValueError if a member's rows or numbers are wrong."""
         member.check(name)
         self.method.check(member, name)
+        if member.dropout and not self.method.drops_out:
+            raise ValueError(
+                f"dropout={member.dropout!r} of {name} has no effect: {self.method!r} drops nothing out. Leave it out, or give the method "
+                f"drops_out=True"
+            )
         shapes = shapes_of(self.network)
         for weight, value in (member.init or {}).items():
             if shapes.get(weight) != tuple(value.shape):

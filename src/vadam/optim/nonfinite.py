@@ -70,7 +70,7 @@ class _Fetched:
         self._event: Any = None
         self._values = values
         if values.is_cuda and torch.cuda.is_available():
-            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()
             self._event.record()

@@ -99,8 +99,12 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
                     f'"deterministic": True'
                 )
             mean = given.point[name] if is_point else given.mean[name]
-            precision = torch.full_like(mean, group["prior_precision"]) if is_point else _precision(given, name, group)
-            for field, value in ((MEAN, mean), (PRECISION, precision)):
+            found = {MEAN: mean}
+            if not is_point:
+                found[PRECISION] = _precision(given, name, group)
+            elif group["deterministic"]:
+                found[PRECISION] = torch.full_like(mean, group["prior_precision"])
+            for field, value in found.items():
                 if value.shape != p.shape:
                     raise ValueError(
                         f"prior: {name!r} has shape {tuple(value.shape)}, but the parameter has shape {tuple(p.shape)}"
@@ -170,7 +174,9 @@ def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
         return numbers
     found = {**numbers, "mu0": [state[p][MEAN] for p in group["params"]]}
     if kind == "posterior":
-        precisions = [state[p][PRECISION] for p in group["params"]]
+        precisions = [
+            state[p].get(PRECISION, state[p][MEAN]) for p in group["params"]
+        ]  # of a frozen point none is used
         T = group["temperature"]
         found["lam"] = precisions if T == 1 else list(torch._foreach_div(precisions, T))
     return found
@@ -181,6 +187,12 @@ def at_start(rule: ModuleType, numbers: RuleArgs, group: Group, state: dict[str,
 
     Rules that keep the start as one number s₀ = (init_precision − λ)/N need the numbers: there both precisions cancel.
     """
+    if group.get("prior") == "posterior" and PRECISION not in state:
+        raise RuntimeError(
+            "a weight that was frozen when this optimizer was built, and is a point of the posterior given as prior, is trained now, but "
+            "nothing is known of its precision: build a new optimizer after requires_grad_(True), with a group for it that has "
+            '"prior": "init" and a "prior_precision"'
+        )
     if PRECISION not in state or "s0" in rule.State._fields:
         return numbers
     precision = state[PRECISION] / group["temperature"]

@@ -243,4 +243,4 @@ def _value(value: Any) -> Tensor:
         raise TypeError(
             f"with curvature='score' the closure returns the objective as one number, not a {type(value).__name__}"
         )
-    return torch.tensor(float(value), dtype=torch.float64)
+    return torch.tensor(float(value), dtype=torch.float64, device="cpu")
