@@ -349,13 +349,23 @@ def test_a_frozen_point_of_an_earlier_posterior_is_not_trained_later(temperature
         opt.step()
     before = opt.posterior()
     model[0].requires_grad_(True)
-    with pytest.raises(RuntimeError, match="is trained now, but nothing is known of its precision"):
+    with pytest.raises(RuntimeError, match="is trained now, but it was frozen"):
         model(torch.randn(4, 3))
     model[0].requires_grad_(False)
     assert all(torch.equal(before.mean[name], mu) for name, mu in opt.posterior().mean.items())
     opt.load_state_dict(copy.deepcopy(opt.state_dict()))
     model(torch.randn(4, 3)).square().mean().backward()
     opt.step()
+
+
+def test_a_frozen_point_is_not_trained_by_full_von():
+    model = nn.Linear(2, 1)
+    model.bias.requires_grad_(False)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.FullVON(model.named_parameters(), num_data=10, prior=earlier)
+    model.bias.requires_grad_(True)
+    with pytest.raises(RuntimeError, match=r"a parameter of shape \(1,\) is trained now"):
+        opt.step(lambda: model(torch.randn(4, 2)).square().mean())
 
 
 def test_a_pruned_posterior_is_no_prior():

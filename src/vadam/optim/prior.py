@@ -174,12 +174,23 @@ def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
         return numbers
     found = {**numbers, "mu0": [state[p][MEAN] for p in group["params"]]}
     if kind == "posterior":
-        precisions = [
-            state[p].get(PRECISION, state[p][MEAN]) for p in group["params"]
-        ]  # of a frozen point none is used
+        precisions = [_precision_to_train(p, state[p]) for p in group["params"]]
         T = group["temperature"]
         found["lam"] = precisions if T == 1 else list(torch._foreach_div(precisions, T))
     return found
+
+
+def _precision_to_train(p: Tensor, state: Any) -> Tensor:
+    """Return the prior's precision of a parameter; of a frozen point of the posterior, which has none, its mean, which nothing reads."""
+    if PRECISION in state:
+        return state[PRECISION]
+    if p.requires_grad:
+        raise RuntimeError(
+            f"a parameter of shape {tuple(p.shape)} is trained now, but it was frozen when this optimizer was built and is a point of the "
+            f"posterior given as prior, so that nothing is known of its precision: build a new optimizer after requires_grad_(True), with "
+            f'a group for it that has "prior": "init" and a "prior_precision"'
+        )
+    return state[MEAN]
 
 
 def at_start(rule: ModuleType, numbers: RuleArgs, group: Group, state: dict[str, Any]) -> RuleArgs:
@@ -187,12 +198,6 @@ def at_start(rule: ModuleType, numbers: RuleArgs, group: Group, state: dict[str,
 
     Rules that keep the start as one number s₀ = (init_precision − λ)/N need the numbers: there both precisions cancel.
     """
-    if group.get("prior") == "posterior" and PRECISION not in state:
-        raise RuntimeError(
-            "a weight that was frozen when this optimizer was built, and is a point of the posterior given as prior, is trained now, but "
-            "nothing is known of its precision: build a new optimizer after requires_grad_(True), with a group for it that has "
-            '"prior": "init" and a "prior_precision"'
-        )
     if PRECISION not in state or "s0" in rule.State._fields:
         return numbers
     precision = state[PRECISION] / group["temperature"]
