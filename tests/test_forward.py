@@ -433,10 +433,12 @@ def test_the_model_is_left_as_it_was_after_an_exception(error, vmap):
 
         def forward(self, x):
             self.calls += 1
-            if self.calls > 1:
+            seen.append(x)
+            if len(seen) > 1:
                 raise error("on purpose")
             return self.bn(self.lin(x))
 
+    seen = []
     model = Failing().train()
     before = state_of(model)
     with pytest.raises(error, match="on purpose"):
@@ -714,6 +716,32 @@ def test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw(context, vmap)
         wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
         torch.testing.assert_close(outputs[s], wanted)
     assert model.hidden.count_nonzero() == 0
+
+
+class Stateful(nn.Module):
+    """Keeps its hidden state in an attribute from call to call."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.hidden = None
+
+    def forward(self, x):
+        self.hidden = self.layer(x if self.hidden is None else x + self.hidden)
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.hidden
+
+
+@pytest.mark.parametrize("vmap", [None, False])
+def test_a_state_in_an_attribute_does_not_go_from_draw_to_draw_or_batch_to_batch(vmap):
+    model, x = Stateful(), torch.randn(5, 3)
+    draws = Draws(posterior_of(model), 12)
+    outputs = sampled_outputs(model, draws, x, 12, vmap=vmap, batch_size=3)
+    for s in range(12):
+        wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
+        torch.testing.assert_close(outputs[s], wanted)
+    assert model.hidden is None
+    assert "calls" not in vars(model)
 
 
 class Masked(nn.Module):

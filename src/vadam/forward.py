@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
@@ -153,7 +153,7 @@ class _Passes:
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
         """Return the outputs at n draws, [n, batch, ...]."""
-        with ONE_AT_A_TIME, Uninterrupted() as self._signals, in_eval_mode(self._model):
+        with ONE_AT_A_TIME, Uninterrupted() as self._signals, in_eval_mode(self._model) as self._forget:
             return self._outputs(draws, n)
 
     def _outputs(self, draws: Weights, n: int) -> Tensor:
@@ -185,7 +185,9 @@ class _Passes:
     def _output(self, weights: Weights) -> Tensor:
         self._signals.let_through()
         with self._inputs.unwritten() as (args, kwargs):
-            return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
+            output = tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
+        self._forget()
+        return output
 
 
 class _Buffers:
@@ -411,20 +413,27 @@ def _explained(batch: Any) -> Iterator[None]:
 
 
 @contextmanager
-def in_eval_mode(model: nn.Module) -> Iterator[None]:
+def in_eval_mode(model: nn.Module) -> Iterator[Callable[[], None]]:
     """Switch the model to evaluation mode; on exit restore every module's mode and attributes.
 
-    The flags are set without a call of ``eval``, which adapters override to merge their weights into those of a layer for good.
+    Yields a function that restores the attributes between two passes, such as a hidden state. The flags are set without a call
+    of ``eval``, which adapters override to merge their weights into those of a layer for good.
     """
     before = [(module, dict(vars(module))) for module in model.modules()]
+    inside = [(module, {**attributes, "training": False}) for module, attributes in before]
     try:
-        for module, _ in before:
-            module.training = False
-        yield
+        _restore(inside)
+        yield lambda: _restore(inside)
     finally:
-        for module, attributes in before:
-            vars(module).clear()
-            vars(module).update(attributes)
+        _restore(before)
+
+
+def _restore(attributes: list[tuple[nn.Module, dict[str, Any]]]) -> None:
+    for module, known in attributes:
+        own = vars(module)
+        own.update(known)
+        for name in [name for name in own if name not in known] if len(own) > len(known) else ():
+            del own[name]
 
 
 @contextmanager
