@@ -584,6 +584,8 @@ def test_a_posterior_may_draw_outputs_itself():
         def outputs(self, x, samples, generator=None):
             return torch.arange(samples)[:, None] + torch.zeros(samples, len(x), dtype=torch.bfloat16)
 
+    with pytest.raises(TypeError, match="a Constant draws no weights"):
+        vadam.Draws(Constant(), 3)
     outputs = sampled_outputs(mlp(), Constant(), torch.randn(5, 4), 3, batch_size=2)
     assert outputs.tolist() == [[float(s)] * 5 for s in range(3)]
     assert outputs.dtype == torch.float32
@@ -742,6 +744,16 @@ def test_a_state_in_an_attribute_does_not_go_from_draw_to_draw_or_batch_to_batch
         torch.testing.assert_close(outputs[s], wanted)
     assert model.hidden is None
     assert "calls" not in vars(model)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_a_scripted_layer_is_in_evaluation_mode_and_in_training_mode_again():
+    model, x = nn.Sequential(nn.Linear(4, 2), torch.jit.script(nn.Dropout(0.5))).train(), torch.randn(5, 4)
+    draws = Draws(posterior_of(model), 3)
+    outputs = sampled_outputs(model, draws, x, 3)
+    for s in range(3):
+        torch.testing.assert_close(outputs[s], x @ draws.weights["0.weight"][s].T + draws.weights["0.bias"][s])
+    assert model[1].training
 
 
 class Masked(nn.Module):

@@ -73,6 +73,8 @@ class Draws:
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
         self._samples = samples
+        if not isinstance(post, WeightSampler):
+            raise TypeError(f"a {type(post).__name__} draws no weights: give a posterior, as opt.posterior(model)")
         if isinstance(post, MeanFieldGaussian):
             post.warn_if_uninformed()
         self.weights = _draw(post, samples, generator)
@@ -419,17 +421,22 @@ def in_eval_mode(model: nn.Module) -> Iterator[Callable[[], None]]:
     Yields a function that restores the attributes between two passes, such as a hidden state. The flags are set without a call
     of ``eval``, which adapters override to merge their weights into those of a layer for good.
     """
-    before = [(module, dict(vars(module))) for module in model.modules()]
-    inside = [(module, {**attributes, "training": False}) for module, attributes in before]
+    modules = [*model.modules()]
+    modes = [module.training for module in modules]  # a scripted module has no such attribute of its own
+    before = [dict(vars(module)) for module in modules]
     try:
-        _restore(inside)
-        yield lambda: _restore(inside)
+        for module in modules:
+            module.training = False
+        inside = [dict(vars(module)) for module in modules]
+        yield lambda: _restore(modules, inside)
     finally:
-        _restore(before)
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        _restore(modules, before)
 
 
-def _restore(attributes: list[tuple[nn.Module, dict[str, Any]]]) -> None:
-    for module, known in attributes:
+def _restore(modules: list[nn.Module], attributes: list[dict[str, Any]]) -> None:
+    for module, known in zip(modules, attributes, strict=True):
         own = vars(module)
         own.update(known)
         for name in [name for name in own if name not in known] if len(own) > len(known) else ():
