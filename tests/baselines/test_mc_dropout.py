@@ -146,7 +146,7 @@ def test_no_layer_to_drop():
 
 @pytest.mark.parametrize("layer", [nn.Dropout(0.3), nn.Dropout1d(0.3), nn.LSTM(4, 4, 2, dropout=0.3)])
 def test_a_network_that_drops_out_itself_is_refused(layer):
-    """Its units would be dropped twice in the training, and once in the predictions."""
+    """Otherwise units are dropped twice in the training, and once in the predictions."""
     model = nn.Sequential(nn.Linear(1, 4), layer, nn.Linear(4, 1))
     with pytest.raises(ValueError, match=r"'1' drops out, too: set its rate to 0"):
         untrained(model, 0.5)

@@ -24,6 +24,7 @@ from vadam.ensemble.stack import Stack
 from vadam.gaussian import MeanFieldGaussian
 from vadam.gaussian.named_tensors import check_shapes
 from vadam.likelihoods import CONTINUOUS
+from vadam.seeding import seeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,15 +255,14 @@ def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype
     """Return the member's ``init``, or what the module itself draws after ``torch.manual_seed(seed)``, [E, P]."""
     drawn = copy.deepcopy(network)
     rows = []
-    with torch.random.fork_rng(devices=[]):
-        for member in members:
-            torch.manual_seed(member.seed)
+    for member in members:
+        with seeded(member.seed):
             for module in drawn.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
             for module in reversed([*drawn.modules()]):  # what attention draws itself comes after its layers
                 if isinstance(module, nn.MultiheadAttention | nn.Transformer):
                     module._reset_parameters()
-            own = member.earlier.mean if member.earlier is not None else member.init or {}
-            rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
+        own = member.earlier.mean if member.earlier is not None else member.init or {}
+        rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
     return torch.stack(rows).to(dtype)
