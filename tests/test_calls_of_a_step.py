@@ -1,4 +1,4 @@
-"""Python in a step: on small networks a step costs what its calls of functions cost."""
+"""Python in a step and in a posterior: on small networks they cost what their calls of functions cost."""
 
 import subprocess
 import sys
@@ -31,3 +31,23 @@ def test_a_step_of_a_small_network_makes_few_calls() -> None:
     """In a process of its own: what other tests have loaded adds hooks to every module."""
     found = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True)
     assert 100 < float(found.stdout) <= BEFORE / 4, found.stdout
+
+
+CALLS_OF_A_POSTERIOR = """
+import cProfile, pstats, torch, vadam
+
+for n in (200, 400):
+    opt = vadam.EVON([torch.nn.Parameter(torch.zeros(2, 2)) for _ in range(n)], num_data=10)
+    opt.posterior()
+    profiler = cProfile.Profile()
+    profiler.enable()
+    opt.posterior()
+    profiler.disable()
+    print(pstats.Stats(profiler).total_calls)
+"""
+
+
+def test_the_posterior_of_twice_as_many_tensors_makes_twice_as_many_calls() -> None:
+    found = subprocess.run([sys.executable, "-c", CALLS_OF_A_POSTERIOR], capture_output=True, text=True, check=True)
+    few, many = map(int, found.stdout.split())
+    assert many < 2.1 * few, found.stdout

@@ -4,6 +4,7 @@ import copy
 import signal
 import sys
 import time
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -174,6 +175,47 @@ def test_the_draws_do_not_depend_on_how_the_inputs_come(monkeypatch, at_once):
     for batch_size in (1, 4, 100):
         outputs = sampled_outputs(model, post, x, S, generator=generator(), batch_size=batch_size)
         torch.testing.assert_close(outputs, whole, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("drawn", [True, False])
+def test_batches_are_read_one_after_the_other_where_the_draws_are_in_memory(monkeypatch, drawn):
+    """A loader that counts the batches of which something is left; the draws are those of all batches in a list."""
+    model, alive, most = mlp(), [], []
+    post = posterior_of(model)
+    if drawn:
+        monkeypatch.setattr(forward, "WEIGHTS_AT_ONCE", 1)
+
+    def loader():
+        for _ in range(6):
+            batch = x.clone()
+            alive.append(weakref.ref(batch))
+            most.append(sum(ref() is not None for ref in alive))
+            yield batch
+            del batch
+
+    x = torch.randn(3, 4)
+    weights = vadam.Draws(post, S, generator=generator()) if drawn else post
+    outputs = sampled_outputs(model, weights, loader(), S, generator=generator())
+    assert max(most) <= 3
+    assert torch.equal(outputs, sampled_outputs(model, weights, [x] * 6, S, generator=generator()))
+
+
+def test_a_loader_that_fails_or_uses_the_model_between_two_batches_meets_the_mean():
+    model = mlp().train()
+    post, before = posterior_of(model), [p.clone() for p in model.parameters()]
+
+    def loader():
+        for _ in range(2):
+            assert model.training
+            assert torch.is_grad_enabled()
+            assert all(map(torch.equal, model.parameters(), before))
+            yield torch.randn(3, 4)
+        raise KeyError("broken")
+
+    with pytest.raises(KeyError, match="broken"):
+        sampled_outputs(model, post, loader(), S)
+    assert model.training
+    assert all(map(torch.equal, model.parameters(), before))
 
 
 class TwoInputs(nn.Module):
@@ -391,10 +433,12 @@ def test_the_model_is_left_as_it_was_after_an_exception(error, vmap):
 
         def forward(self, x):
             self.calls += 1
-            if self.calls > 1:
+            seen.append(x)
+            if len(seen) > 1:
                 raise error("on purpose")
             return self.bn(self.lin(x))
 
+    seen = []
     model = Failing().train()
     before = state_of(model)
     with pytest.raises(error, match="on purpose"):
@@ -416,9 +460,9 @@ class Interrupting:
         finally:
             sys.setprofile(None)
 
-    def _event(self, *_):
-        self.seen += 1
-        if self.seen == self.moment:
+    def _event(self, _frame, event, _arg):
+        self.seen += not event.startswith("c_")  # Python calls no handler just before a function in C
+        if self.seen == self.moment and not event.startswith("c_"):
             signal.raise_signal(signal.SIGINT)
 
 
@@ -540,6 +584,8 @@ def test_a_posterior_may_draw_outputs_itself():
         def outputs(self, x, samples, generator=None):
             return torch.arange(samples)[:, None] + torch.zeros(samples, len(x), dtype=torch.bfloat16)
 
+    with pytest.raises(TypeError, match="a Constant draws no weights"):
+        vadam.Draws(Constant(), 3)
     outputs = sampled_outputs(mlp(), Constant(), torch.randn(5, 4), 3, batch_size=2)
     assert outputs.tolist() == [[float(s)] * 5 for s in range(3)]
     assert outputs.dtype == torch.float32
@@ -672,6 +718,42 @@ def test_a_state_that_a_model_keeps_does_not_go_from_draw_to_draw(context, vmap)
         wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
         torch.testing.assert_close(outputs[s], wanted)
     assert model.hidden.count_nonzero() == 0
+
+
+class Stateful(nn.Module):
+    """Keeps its hidden state in an attribute from call to call."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 3)
+        self.hidden = None
+
+    def forward(self, x):
+        self.hidden = self.layer(x if self.hidden is None else x + self.hidden)
+        self.calls = getattr(self, "calls", 0) + 1
+        return self.hidden
+
+
+@pytest.mark.parametrize("vmap", [None, False])
+def test_a_state_in_an_attribute_does_not_go_from_draw_to_draw_or_batch_to_batch(vmap):
+    model, x = Stateful(), torch.randn(5, 3)
+    draws = Draws(posterior_of(model), 12)
+    outputs = sampled_outputs(model, draws, x, 12, vmap=vmap, batch_size=3)
+    for s in range(12):
+        wanted = x @ draws.weights["layer.weight"][s].T + draws.weights["layer.bias"][s]
+        torch.testing.assert_close(outputs[s], wanted)
+    assert model.hidden is None
+    assert "calls" not in vars(model)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
+def test_a_scripted_layer_is_in_evaluation_mode_and_in_training_mode_again():
+    model, x = nn.Sequential(nn.Linear(4, 2), torch.jit.script(nn.Dropout(0.5))).train(), torch.randn(5, 4)
+    draws = Draws(posterior_of(model), 3)
+    outputs = sampled_outputs(model, draws, x, 3)
+    for s in range(3):
+        torch.testing.assert_close(outputs[s], x @ draws.weights["0.weight"][s].T + draws.weights["0.bias"][s])
+    assert model[1].training
 
 
 class Masked(nn.Module):

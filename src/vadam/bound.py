@@ -7,7 +7,7 @@ The sum over i runs over the n given examples, which represent all N.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from numbers import Real
 from typing import Any
 
@@ -49,17 +49,26 @@ def elbo(
     if isinstance(num_data, bool) or not isinstance(num_data, Real) or not num_data > 0:
         raise ValueError(f"num_data={num_data!r} is not valid: give the number of training examples")
     kl = post.kl()
-    batches = [data] if isinstance(data, tuple) else list(data)
-    if not batches or not all(isinstance(batch, tuple | list) and len(batch) == 2 for batch in batches):
-        raise TypeError(
-            f"data must be a tuple (x, y), or an iterable of such batches, at least one, got {type(data).__name__}"
-        )
-    y = torch.cat([as_tensor(y, next(model.parameters(), None)) for _, y in batches])
-    if not len(y):
-        raise ValueError("data holds no example: give at least one")
-    outputs = sampled_outputs(model, post, [x for x, _ in batches], samples, generator=generator)
+    targets: list[Tensor] = []
+    outputs = sampled_outputs(model, post, _inputs(data, targets, model), samples, generator=generator)
+    y = torch.cat(targets)
     expected_log_prob = torch.stack([likelihood.log_prob(output, y) for output in outputs]).mean()  # of one example
     return num_data * expected_log_prob - kl
+
+
+def _inputs(
+    data: tuple[Any, Tensor] | Iterable[tuple[Any, Tensor]], targets: list[Tensor], model: nn.Module
+) -> Iterator[Any]:
+    """Yield the inputs of the batches, and add their targets to a list."""
+    for batch in [data] if isinstance(data, tuple) else data:
+        if not isinstance(batch, tuple | list) or len(batch) != 2:
+            raise TypeError(f"data must be a tuple (x, y), or an iterable of such batches, got {type(data).__name__}")
+        y = as_tensor(batch[1], next(model.parameters(), None))
+        if len(y):
+            targets.append(y)
+            yield batch[0]
+    if not targets:
+        raise ValueError("data holds no example: give (x, y), or an iterable of such batches, with at least one")
 
 
 def nelbo_per_datum(

@@ -12,8 +12,9 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any, Protocol, runtime_checkable
 
 import torch
@@ -72,6 +73,8 @@ class Draws:
         if isinstance(samples, bool) or not isinstance(samples, int) or samples < 1:
             raise ValueError(f"samples must be a whole number of at least 1, got {samples!r}")
         self._samples = samples
+        if not isinstance(post, WeightSampler):
+            raise TypeError(f"a {type(post).__name__} draws no weights: give a posterior, as opt.posterior(model)")
         if isinstance(post, MeanFieldGaussian):
             post.warn_if_uninformed()
         self.weights = _draw(post, samples, generator)
@@ -109,12 +112,9 @@ def sampled_outputs(
             raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
     model, prefix = _unwrapped(model)
     _refuse_sharded(model)
-    batches = [piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size)]
-    if not batches:
-        raise ValueError("x holds no batch: give at least one")
+    batches: Iterable[Any] = _begun(piece for batch in _batches(x, model) for piece in _pieces(batch, batch_size))
     if isinstance(post, OutputSampler):
-        with ONE_AT_A_TIME, torch.no_grad():
-            return _wide(torch.cat([post.outputs(batch, samples, generator=generator) for batch in batches], dim=1))
+        return _wide(torch.cat([_outputs_of(post, batch, samples, generator) for batch in batches], dim=1))
     if not isinstance(post, WeightSampler):
         raise TypeError(
             f"a {type(post).__name__} cannot be sampled: give a posterior, as opt.posterior(model) or load(path).posterior"
@@ -122,17 +122,24 @@ def sampled_outputs(
     at_once = max(1, WEIGHTS_AT_ONCE // max(1, sum(p.numel() for p in model.parameters())))
     if isinstance(post, Draws):
         at_once = samples  # they are in memory already
+    buffers = _Buffers(model)
+    passes: Iterable[_Passes] = (_Passes(model, batch, vmap, buffers) for batch in batches)
+    if at_once < samples:
+        passes = [*passes]  # each is used with several sets of draws
     rows: list[Tensor] = []
     draws: Weights | None = None
-    with ONE_AT_A_TIME, Uninterrupted() as signals, in_eval_mode(model):
-        buffers = _Buffers(model)
-        passes = [_Passes(model, batch, vmap, buffers, signals) for batch in batches]
-        for start in range(0, samples, at_once):
-            n = min(at_once, samples - start)
+    for start in range(0, samples, at_once):
+        n = min(at_once, samples - start)
+        with ONE_AT_A_TIME, Uninterrupted():
             draws = post.sample(n) if isinstance(post, Draws) else _draw(post, n, generator, draws)
-            checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
-            rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
+        checked = _checked({name.removeprefix(prefix): value for name, value in draws.items()}, model, n)
+        rows.append(torch.cat([outputs(checked, n) for outputs in passes], dim=1))
     return _wide(torch.cat(rows))
+
+
+def _outputs_of(post: OutputSampler, batch: Any, samples: int, generator: torch.Generator | None) -> Tensor:
+    with ONE_AT_A_TIME, torch.no_grad():
+        return post.outputs(batch, samples, generator=generator)
 
 
 class _Passes:
@@ -141,15 +148,17 @@ class _Passes:
     Signals wait during a pass: otherwise Ctrl-C could leave a draw in the model, or torch inside vmap.
     """
 
-    def __init__(
-        self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers, signals: Uninterrupted
-    ) -> None:
-        self._model, self._batch, self._vmap, self._buffers, self._signals = model, batch, vmap, buffers, signals
+    def __init__(self, model: nn.Module, batch: Any, vmap: bool | None, buffers: _Buffers) -> None:
+        self._model, self._batch, self._vmap, self._buffers = model, batch, vmap, buffers
         self._inputs = _Inputs(batch)
         self._chunk: int | None = None  # draws of a pass, known after the first draw
 
     def __call__(self, draws: Weights, n: int) -> Tensor:
         """Return the outputs at n draws, [n, batch, ...]."""
+        with ONE_AT_A_TIME, Uninterrupted() as self._signals, in_eval_mode(self._model) as self._forget:
+            return self._outputs(draws, n)
+
+    def _outputs(self, draws: Weights, n: int) -> Tensor:
         if self._chunk is not None:
             return self._at(draws, n)
         with _largest_result() as largest, _explained(self._batch):
@@ -178,7 +187,9 @@ class _Passes:
     def _output(self, weights: Weights) -> Tensor:
         self._signals.let_through()
         with self._inputs.unwritten() as (args, kwargs):
-            return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
+            output = tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
+        self._forget()
+        return output
 
 
 class _Buffers:
@@ -283,18 +294,26 @@ def _checked(draws: Weights, model: nn.Module, n: int) -> Weights:
     return draws
 
 
-def _batches(x: Any, model: nn.Module) -> list[Any]:
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Return the batches, of which the first is read: what a loader draws to begin comes before the draws of the weights."""
+    for first in batches:
+        return chain([first], batches)
+    raise ValueError("x holds no batch: give at least one")
+
+
+def _batches(x: Any, model: nn.Module) -> Iterator[Any]:
     if isinstance(x, Tensor | tuple | Mapping):
-        return [x]
+        yield x
+        return
     _refuse_array("x", x)
     if not isinstance(x, Iterable):
         raise TypeError(
             f"x is a {type(x).__name__}: give a tensor, a tuple or dict of tensors, or an iterable of these"
         )
-    batches = [_without_target(batch, model, from_loader=isinstance(x, DataLoader)) for batch in x]
-    for batch in batches:
-        _refuse_array("a batch of x", batch)
-    return batches
+    for batch in x:
+        inputs = _without_target(batch, model, from_loader=isinstance(x, DataLoader))
+        _refuse_array("a batch of x", inputs)
+        yield inputs
 
 
 def _refuse_array(name: str, x: Any) -> None:
@@ -396,20 +415,32 @@ def _explained(batch: Any) -> Iterator[None]:
 
 
 @contextmanager
-def in_eval_mode(model: nn.Module) -> Iterator[None]:
+def in_eval_mode(model: nn.Module) -> Iterator[Callable[[], None]]:
     """Switch the model to evaluation mode; on exit restore every module's mode and attributes.
 
-    The flags are set without a call of ``eval``, which adapters override to merge their weights into those of a layer for good.
+    Yields a function that restores the attributes between two passes, such as a hidden state. The flags are set without a call
+    of ``eval``, which adapters override to merge their weights into those of a layer for good.
     """
-    before = [(module, dict(vars(module))) for module in model.modules()]
+    modules = [*model.modules()]
+    modes = [module.training for module in modules]  # a scripted module has no such attribute of its own
+    before = [dict(vars(module)) for module in modules]
     try:
-        for module, _ in before:
+        for module in modules:
             module.training = False
-        yield
+        inside = [dict(vars(module)) for module in modules]
+        yield lambda: _restore(modules, inside)
     finally:
-        for module, attributes in before:
-            vars(module).clear()
-            vars(module).update(attributes)
+        for module, mode in zip(modules, modes, strict=True):
+            module.training = mode
+        _restore(modules, before)
+
+
+def _restore(modules: list[nn.Module], attributes: list[dict[str, Any]]) -> None:
+    for module, known in zip(modules, attributes, strict=True):
+        own = vars(module)
+        own.update(known)
+        for name in [name for name in own if name not in known] if len(own) > len(known) else ():
+            del own[name]
 
 
 @contextmanager

@@ -257,6 +257,10 @@ def test_the_default_device_is_not_that_of_the_weights(backend: str) -> None:
         with opt.sampled_params():
             model(inputs).sum().backward()
         opt.step()
+        post = opt.posterior(model)
+        assert post.kl().isfinite()
+        assert vadam.predict(model, post, inputs, likelihood=vadam.Gaussian(1.0)).std.isfinite().all()
+        assert vadam.MeanFieldGaussian.merge([post, post]).symmetric_kl(post).isfinite()
     finally:
         torch.set_default_device(before)
     assert model.weight.device.type == "cpu"
@@ -570,3 +574,34 @@ def test_scalars_of_the_state_that_others_made_tensors(backend: str, dtype: torc
 
     for ours, expected in zip(run(tensors=True), run(tensors=False), strict=True):
         torch.testing.assert_close(ours, expected, rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=0)
+
+
+COMPILED_TWICE = """
+import gc, torch, vadam
+from concurrent.futures import ThreadPoolExecutor
+from vadam.backends import kernels
+from vadam.rules import vadam as rule
+
+for _ in range(3):  # a library is dropped, as where two threads have compiled the same at the same time
+    kernels.squares.cache_clear()
+    kernels.squares()
+    gc.collect()
+
+def train(seed):
+    w = torch.nn.Parameter(torch.ones(50))
+    opt = [vadam.Vadam, vadam.IVON, vadam.Vprop][seed % 3]([w], num_data=10, generator=torch.Generator().manual_seed(seed // 3))
+    for _ in range(5):
+        with opt.sampled_params():
+            w.square().sum().backward()
+        opt.step()
+    return w.detach()
+
+with ThreadPoolExecutor(6) as threads:
+    together = [*threads.map(train, range(12))]
+assert all(map(torch.equal, together, map(train, range(12))))
+"""
+
+
+def test_threads_that_take_their_first_steps_together_compile_safely() -> None:
+    found = subprocess.run([sys.executable, "-c", COMPILED_TWICE], capture_output=True, text=True)
+    assert found.returncode == 0, found.stderr

@@ -144,6 +144,14 @@ def test_no_layer_to_drop():
         untrained(nn.Embedding(3, 2), 0.1)
 
 
+@pytest.mark.parametrize("layer", [nn.Dropout(0.3), nn.Dropout1d(0.3), nn.LSTM(4, 4, 2, dropout=0.3)])
+def test_a_network_that_drops_out_itself_is_refused(layer):
+    """Otherwise units are dropped twice in the training, and once in the predictions."""
+    model = nn.Sequential(nn.Linear(1, 4), layer, nn.Linear(4, 1))
+    with pytest.raises(ValueError, match=r"'1' drops out, too: set its rate to 0"):
+        untrained(model, 0.5)
+
+
 @pytest.mark.parametrize("linear_first", [True, False])
 def test_layers_that_share_a_weight_are_refused(linear_first):
     """A mask of one layer would drop weights of the other."""

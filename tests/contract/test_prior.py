@@ -337,6 +337,37 @@ def test_a_point_of_an_earlier_posterior_is_no_prior_of_a_weight_that_is_sampled
         assert torch.equal(opt.state[head.weight]["prior_mean"], head.weight)
 
 
+@pytest.mark.parametrize("temperature", [1.0, 0.5])
+def test_a_frozen_point_of_an_earlier_posterior_is_not_trained_later(temperature):
+    model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3))
+    model[0].requires_grad_(False)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.Vadam(model.named_parameters(), num_data=10, temperature=temperature, prior=earlier).attach(model)
+    for _ in range(2):
+        opt.zero_grad()
+        model(torch.randn(4, 3)).square().mean().backward()
+        opt.step()
+    before = opt.posterior()
+    model[0].requires_grad_(True)
+    with pytest.raises(RuntimeError, match="is trained now, but it was frozen"):
+        model(torch.randn(4, 3))
+    model[0].requires_grad_(False)
+    assert all(torch.equal(before.mean[name], mu) for name, mu in opt.posterior().mean.items())
+    opt.load_state_dict(copy.deepcopy(opt.state_dict()))
+    model(torch.randn(4, 3)).square().mean().backward()
+    opt.step()
+
+
+def test_a_frozen_point_is_not_trained_by_full_von():
+    model = nn.Linear(2, 1)
+    model.bias.requires_grad_(False)
+    earlier = vadam.Vadam(model.named_parameters(), num_data=10).posterior()
+    opt = vadam.FullVON(model.named_parameters(), num_data=10, prior=earlier)
+    model.bias.requires_grad_(True)
+    with pytest.raises(RuntimeError, match=r"a parameter of shape \(1,\) is trained now"):
+        opt.step(lambda: model(torch.randn(4, 2)).square().mean())
+
+
 def test_a_pruned_posterior_is_no_prior():
     model = nn.Linear(3, 1)
     _, pruned = vadam.Vadam(model.named_parameters(), num_data=10).posterior().prune(0.5)

@@ -54,7 +54,7 @@ def expected_update(opt, problem: Problem, drawn: list[Tensor], rows: slice, spe
     means_of_grads = [gathered(g).mean(0) for g in grads]
     rule_args = rule_args | largest_gradient(opt, params, means_of_grads)
     for k, (p, g) in enumerate(zip(params, grads, strict=True)):
-        precision = opt._precision(p) + rule_args["sampling_precision"]
+        precision = dict(opt._precisions([p]))[p] + rule_args["sampling_precision"]
         g_hat = means_of_grads[k]
         if spec.needs_attach:
             h = gathered(squares[k]).mean(0)

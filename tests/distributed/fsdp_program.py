@@ -78,7 +78,7 @@ class Sharded:
         )
         group = self.opt.param_groups[0]
         rule, rule_args = self.opt._rule_and_args(group)
-        precision = [whole(self.opt._precision(p)) + rule_args["sampling_precision"] for p in self.params]
+        precision = [whole(dict(self.opt._precisions([p]))[p]) + rule_args["sampling_precision"] for p in self.params]
         samples = self.drawn[:: len(self.drawn) // self.opt.samples]
         for sample in samples:
             with torch.no_grad():
@@ -144,7 +144,7 @@ def evaluation_sees_the_mean(sharded: Sharded) -> None:
     for (name, mean), p in zip(post.mean.items(), sharded.params, strict=True):
         assert not isinstance(mean, DTensor), "the posterior is whole"
         assert torch.equal(mean, whole(p))
-        assert torch.equal(post.precision[name], whole(opt._precision(p)))
+        assert torch.equal(post.precision[name], whole(dict(opt._precisions([p]))[p]))
     if post.prior_precision is not None:
         assert post.kl() > 0
     try:
@@ -247,7 +247,7 @@ def replicas_of_shards_stay_equal_or_are_refused(spec: Spec) -> None:
         model(X[dist.get_rank() :: 2]).square().mean().backward()
         opt.step()
     for p in model.parameters():
-        own = [p.detach().to_local(), opt._precision(p).to_local()]
+        own = [p.detach().to_local(), dict(opt._precisions([p]))[p].to_local()]
         assert all(torch.equal(x, other) for x in own for other in gathered(x)), f"{spec}: the replicas differ"
     opt.detach()
 

@@ -16,11 +16,9 @@ def trained(likelihood="gaussian", outputs=1, method=None, **setting):
     x = 5 + 2 * rng.normal(size=(60, 2))
     y = 10 + 3 * (x[:, 0] - x[:, 1]) + rng.normal(size=60)
     y = {"gaussian": y, "bernoulli": (y > 10) * 1.0, "categorical": np.digitize(y, [5, 15])}[likelihood]
-    members = [
-        Member(x, y, train=np.arange(40), test=np.arange(40, 60 - e), seed=e, noise_precision=8.0, dropout=0.1)
-        for e in range(2)
-    ]
     method = method or Method("vadam", lr=0.05, betas=(0.9, 0.99), samples=2)
+    rows = {"train": np.arange(40), "noise_precision": 8.0, "dropout": 0.1 if method.drops_out else 0.0}
+    members = [Member(x, y, test=np.arange(40, 60 - e), seed=e, **rows) for e in range(2)]
     training = train(members, MLP(2, 6, outputs), method, likelihood=likelihood, epochs=60, batch_size=8, **setting)
     return training, members
 

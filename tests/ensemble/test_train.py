@@ -27,18 +27,19 @@ def problem(likelihood="gaussian", n=23, D=3):
     return x, np.digitize(f, [-0.5, 0.5])
 
 
-def some_members(likelihood="gaussian", **common):
+def some_members(likelihood="gaussian", method=METHODS[0], **common):
     """Three networks that differ in everything in which they may."""
     x, y = problem(likelihood)
     rows = [np.arange(20), np.arange(3, 23), np.arange(0, 23, 2)]
     own = [
-        {"seed": 0, "prior_precision": 2.0, "noise_precision": 5.0, "dropout": 0.1},
-        {"seed": 7, "prior_precision": 0.5, "noise_precision": 1.0, "dropout": 0.4, "lr": 0.01, "num_data": 50},
-        {"seed": 3, "prior_precision": 20.0, "noise_precision": 9.0, "dropout": 0.2, "epochs": 1},
+        {"seed": 0, "prior_precision": 2.0, "noise_precision": 5.0},
+        {"seed": 7, "prior_precision": 0.5, "noise_precision": 1.0, "lr": 0.01, "num_data": 50},
+        {"seed": 3, "prior_precision": 20.0, "noise_precision": 9.0, "epochs": 1},
     ]
+    rates = [0.1, 0.4, 0.2] if method.drops_out else [0.0] * 3
     return [
-        Member(x, y, train=r, test=np.setdiff1d(np.arange(len(x)), r), **{**numbers, **common})
-        for r, numbers in zip(rows, own, strict=True)
+        Member(x, y, train=r, test=np.setdiff1d(np.arange(len(x)), r), dropout=rate, **{**numbers, **common})
+        for r, numbers, rate in zip(rows, own, rates, strict=True)
     ]
 
 
@@ -75,7 +76,7 @@ def assert_same_weights(stack, e, mean, stddev, atol):
 @pytest.mark.parametrize("method", METHODS, ids=IDS)
 def test_stack_equals_the_obvious_loop(method, engine):
     """Lock step over three epochs with a small last minibatch; all arithmetic in float64, so only rounding may differ."""
-    network, members = MLP(3, 5, 1), some_members()
+    network, members = MLP(3, 5, 1), some_members(method=method)
     setting = {"epochs": 2, "batch_size": 8, "schedule": lambda t, T: 1 - 0.5 * t / T}
     training = train(members, network, method, engine=engine, standardise=False, dtype=torch.float64, **setting)
     for e, member in enumerate(members):
@@ -113,7 +114,7 @@ def test_member_does_not_depend_on_its_stack(method):
     In float32, uncompiled torch computes the last few numbers of a tensor one by one, and exp and log may then differ in the
     last place: 1e-6. The compiled step is exact, below.
     """
-    members = some_members()
+    members = some_members(method=method)
     setting = {"epochs": 3, "batch_size": 8}
     together = train(members, MLP(3, 5, 1), method, **setting)
     chunked = train(members, MLP(3, 5, 1), method, chunk=2, **setting)
@@ -158,8 +159,8 @@ def test_compiled_dropout():
     """The other branch of the step: points, masks, a deep network. A fallback would warn, and warnings are errors."""
     network, method = MLP(3, 5, 4, 1, activation="tanh"), METHODS[-1]
     setting = {"epochs": 5, "batch_size": 8}
-    eager = train(some_members(), network, method, compiled=False, **setting)
-    compiled = train(some_members(), network, method, compiled=True, **setting)
+    eager = train(some_members(method=method), network, method, compiled=False, **setting)
+    compiled = train(some_members(method=method), network, method, compiled=True, **setting)
     for e in range(3):
         assert_same_weights(compiled.stack, e, *weights_of(eager.stack, e), atol=1e-5)
 
@@ -326,6 +327,7 @@ def test_wrong_arguments(change, message):
         ({"noise_precision": 0.0}, "noise_precision=0.0 of member 0"),
         ({"noise_precision": math.nan}, "noise_precision=nan of member 0"),
         ({"dropout": 1.0}, "dropout=1.0 of member 0"),
+        ({"dropout": 0.5}, "dropout=0.5 of member 0 has no effect: .* drops_out=True"),
         ({"y": np.zeros(3)}, "23 rows of x and 3 of y"),
         ({"x": np.full((23, 3), np.nan)}, "not finite"),
         (

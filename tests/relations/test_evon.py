@@ -158,12 +158,12 @@ def test_without_a_basis_evon_is_ivon() -> None:
             noise = next(eps)
             with torch.no_grad():
                 for p in model.parameters():
-                    sigma = opt._precision(p).rsqrt()
+                    sigma = dict(opt._precisions([p]))[p].rsqrt()
                     p += noise[: p.numel()].view(p.shape) * sigma
             (model(x) - y).square().mean().backward()
             with torch.no_grad():
                 for p, mu in zip(model.parameters(), means, strict=True):
-                    h = p.grad * (p - mu) * opt._precision(p)
+                    h = p.grad * (p - mu) * dict(opt._precisions([p]))[p]
                     (bucket,) = opt._buckets([p])
                     names = [name for name in state.State._fields if name != "mu"]
                     old = state.State(mu, **{name: opt.state[p][name] for name in names})

@@ -188,20 +188,22 @@ class Function:
 
 
 @cache
-def _machine() -> Any:
+def _target() -> tuple[Any, str, str]:
+    """Return the target of this machine, its processor and the features of that."""
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    target = binding.Target.from_default_triple()
     # Vectors of full width: a quarter less time.
     features = binding.get_host_cpu_features().flatten() + ",-prefer-256-bit"
-    return target.create_target_machine(cpu=binding.get_host_cpu_name(), features=features, opt=3)
+    return binding.Target.from_default_triple(), binding.get_host_cpu_name(), features
 
 
 class Library:
     """Compiled functions of a module; they live as long as it does."""
 
     def __init__(self, module: ir.Module) -> None:
-        machine = _machine()
+        target, processor, features = _target()
+        # Not shared: the engine owns it, and frees it when a second thread has compiled the same and this library is dropped.
+        machine = target.create_target_machine(cpu=processor, features=features, opt=3)
         compiled = binding.parse_assembly(str(module))
         compiled.verify()
         tuning = binding.create_pipeline_tuning_options(speed_level=3)

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from vadam.baselines.training import ModelOrFactory, Progress, build_model, check_positive, require_fitted, train
 from vadam.likelihoods import Likelihood
@@ -120,9 +121,19 @@ def _weight_layers(model: nn.Module) -> dict[str, Layer]:
     layers = {f"{name}.weight".lstrip("."): module for name, module in model.named_modules() if type(module) in types}
     if not layers:
         raise ValueError(f"MC-Dropout needs Linear or Conv layers, and {type(model).__name__} has none")
+    if dropping := [name for name, module in model.named_modules() if _drops_out(module)]:
+        raise ValueError(
+            f"MC-Dropout drops the inputs of every layer itself, but {dropping[0]!r} drops out, too: set its rate to 0 or leave it out"
+        )
     uses = Counter(p for module in model.modules() for p in module.parameters(recurse=False))
     if shared := [name for name, layer in layers.items() if uses[layer.weight] > 1]:
         raise ValueError(
             f"MC-Dropout masks each layer by itself, but {shared[0]!r} is also another layer's: untie them"
         )
     return layers
+
+
+def _drops_out(module: nn.Module) -> bool:
+    """Return True for a dropout layer, and for a recurrent or attention layer with dropout inside."""
+    rate = module.p if isinstance(module, _DropoutNd) else getattr(module, "dropout", 0.0)
+    return isinstance(rate, int | float) and rate > 0

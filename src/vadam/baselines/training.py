@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from vadam.likelihoods import Likelihood
+from vadam.seeding import seeded
 
 ModelOrFactory = nn.Module | Callable[[], nn.Module]
 Progress = Callable[[int, int], None]
@@ -29,8 +30,7 @@ def build_model(model: ModelOrFactory, generator: torch.Generator | None) -> nn.
     if generator is None:
         return model()
     seed = torch.randint(2**62, (), generator=generator, device=generator.device).item()
-    with torch.random.fork_rng():
-        torch.manual_seed(int(seed))
+    with seeded(int(seed)):
         return model()
 
 

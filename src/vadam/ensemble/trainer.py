@@ -24,6 +24,7 @@ from vadam.ensemble.stack import Stack
 from vadam.gaussian import MeanFieldGaussian
 from vadam.gaussian.named_tensors import check_shapes
 from vadam.likelihoods import CONTINUOUS
+from vadam.seeding import seeded
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +74,11 @@ class Settings:
         """Raise ValueError if a member's rows or numbers are wrong."""
         member.check(name)
         self.method.check(member, name)
+        if member.dropout and not self.method.drops_out:
+            raise ValueError(
+                f"dropout={member.dropout!r} of {name} has no effect: {self.method!r} drops nothing out. Leave it out, or give the method "
+                f"drops_out=True"
+            )
         shapes = shapes_of(self.network)
         for weight, value in (member.init or {}).items():
             if shapes.get(weight) != tuple(value.shape):
@@ -252,15 +258,14 @@ def _first_weights(network: nn.Module, members: list[Member], dtype: torch.dtype
     """Return the member's ``init``, or what the module itself draws after ``torch.manual_seed(seed)``, [E, P]."""
     drawn = copy.deepcopy(network)
     rows = []
-    with torch.random.fork_rng(devices=[]):
-        for member in members:
-            torch.manual_seed(member.seed)
+    for member in members:
+        with seeded(member.seed):
             for module in drawn.modules():
                 if hasattr(module, "reset_parameters"):
                     module.reset_parameters()  # type: ignore[operator]
             for module in reversed([*drawn.modules()]):  # what attention draws itself comes after its layers
                 if isinstance(module, nn.MultiheadAttention | nn.Transformer):
                     module._reset_parameters()
-            own = member.earlier.mean if member.earlier is not None else member.init or {}
-            rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
+        own = member.earlier.mean if member.earlier is not None else member.init or {}
+        rows.append(torch.cat([own.get(name, p).detach().flatten() for name, p in drawn.named_parameters()]))
     return torch.stack(rows).to(dtype)

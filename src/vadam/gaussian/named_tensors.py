@@ -88,7 +88,7 @@ def check_prior(prior_precision: object, prior_mean: object, shapes: Shapes) -> 
         check_names(field, values, shapes)
         what = field.replace("_", " ")
         for name, value in values.items():
-            number = value if isinstance(value, Tensor) else torch.as_tensor(float(value))
+            number = value if isinstance(value, Tensor) else _on_host(float(value))
             if not bool(number.isfinite().all()) or (values is prior_precision and not bool((number >= 0).all())):
                 least = " and at least 0" if values is prior_precision else ""
                 raise ValueError(f"the {what} of {name!r} must be finite{least}, not {value!r}")
@@ -108,7 +108,7 @@ def check_pruned(pruned: Mapping[str, Tensor], shapes: Shapes) -> None:
 
 def prunes_alike(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
     """Return True if two posteriors with these masks have pruned the same weights; a weight without a mask is not pruned."""
-    none = torch.zeros((), dtype=torch.bool)
+    none = torch.zeros((), dtype=torch.bool, device="cpu")
     return all(bool((one.get(name, none).cpu() == other.get(name, none).cpu()).all()) for name in {*one, *other})
 
 
@@ -119,7 +119,7 @@ def common_prior(priors: Iterable[Any], field: str) -> Any:
         same = (first is None) == (other is None)
         if same and first is not None:
             same = first.keys() == other.keys() and all(
-                bool(torch.as_tensor(first[name]).eq(torch.as_tensor(other[name])).all()) for name in first
+                bool(_on_host(first[name]).eq(_on_host(other[name])).all()) for name in first
             )
         if not same:
             raise ValueError(
@@ -133,11 +133,15 @@ def proper(prior_precision: PriorPrecision | None) -> PriorPrecision:
     if prior_precision is None:
         raise ValueError("this posterior has no prior: build it with prior_precision, or compare with kl_to(other)")
     for name, value in prior_precision.items():
-        if not bool((torch.as_tensor(value) > 0).all()):
+        if not bool((_on_host(value) > 0).all()):
             raise ValueError(
                 f"KL to an improper prior is infinite: the prior precision of {name!r} must be positive, got {value!r}"
             )
     return prior_precision
+
+
+def _on_host(value: float | Tensor) -> Tensor:
+    return torch.as_tensor(value, device="cpu")
 
 
 def leading(n: int | None) -> tuple[int, ...]:

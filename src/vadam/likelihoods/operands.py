@@ -99,6 +99,6 @@ def check_range(y: Tensor, low: float, high: float, rule: str) -> None:
 
 def check_positive(name: str, value: float | Tensor, rule: str) -> None:
     """Raise ValueError unless a number, or every entry of a tensor, is positive and finite."""
-    numbers = torch.as_tensor(value).detach()
+    numbers = torch.as_tensor(value, device=None if isinstance(value, Tensor) else "cpu").detach()
     if not bool(((numbers > 0) & numbers.isfinite()).all()):
         raise ValueError(f"{name}={value!r} is not valid: {rule}")

@@ -84,15 +84,15 @@ class EVON(Reparameterised):
         """Return a snapshot of q: mean, precision along the axes of each weight matrix, and the axes."""
         refuse_frozen(self)
         self._settle()
-        name, sampled = unique_names(self, model), self._sampled()
-        precision = {name[p]: self._precision(p).clone() for p in sampled}
+        name, sampled = unique_names(self, model), dict.fromkeys(self._sampled())
+        precision = {name[p]: own.clone() for p, own in self._precisions(sampled)}
         prior_precision, prior_mean = prior_of(self, name)
         return RotatedGaussian(
             {name[p]: mean_of(self, p) for p in sampled},
             precision,
             left={name[p]: self.state[p]["QL"] for p in sampled if self.state[p]["QL"].numel()},
             right={name[p]: self.state[p]["QR"] for p in sampled if self.state[p]["QR"].numel()},
-            point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in set(sampled)},
+            point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in sampled},
             prior_precision=prior_precision,
             prior_mean=prior_mean,
             shares=shares_of(self, name, precision),

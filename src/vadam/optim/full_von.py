@@ -142,12 +142,13 @@ class FullVON(SecondOrder):
         """Return a snapshot of q = N(mean, precision⁻¹) over all weights, laid end to end in the order of the parameters."""
         name, bucket = unique_names(self, model), self._bucket()
         prior_precision, prior_mean = prior_of(self, name)
-        mean = torch.cat([mean_of(self, p).flatten() for p in bucket.params])
+        sampled = dict.fromkeys(bucket.params)
+        mean = torch.cat([mean_of(self, p).flatten() for p in sampled])
         return FullGaussian(
             mean,
             self._backend.precision(bucket),
             {name[p]: p.shape for p in bucket.params},
-            point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in set(bucket.params)},
+            point={name[p]: mean_of(self, p) for _, p in self._grouped() if p not in sampled},
             prior_precision=prior_precision,
             prior_mean=prior_mean,
             temperature=temperature_of(self, name),

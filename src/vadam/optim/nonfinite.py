@@ -70,7 +70,7 @@ class _Fetched:
         self._event: Any = None
         self._values = values
         if values.is_cuda and torch.cuda.is_available():
-            self._values = torch.empty(values.shape, dtype=values.dtype, pin_memory=True)
+            self._values = torch.empty(values.shape, dtype=values.dtype, device="cpu", pin_memory=True)
             self._values.copy_(values, non_blocking=True)
             self._event = torch.cuda.Event()
             self._event.record()
@@ -169,8 +169,10 @@ class CheckedOptimizer(RuleOptimizer):
 
     def _refuse_negative_precision(self) -> None:
         """Raise if the samples are NaN because N s + λ is negative for the arguments as they are now: no later step would be accepted."""
-        for p in self._sampled() if scope(self.rule) != "model" else ():  # FullVON looks at its whole covariance
-            if not bool((self._precision(p) >= 0).all()):
+        if scope(self.rule) == "model":  # FullVON looks at its whole covariance
+            return
+        for p, precision in self._precisions(self._sampled()):
+            if not bool((precision >= 0).all()):
                 raise FloatingPointError(
                     f"the precision of {self._name(p)} is not positive: {type(self).__name__}'s curvature may be negative, and num_data, "
                     f"data_weight or prior_precision was changed since it was learned. The step was refused: set them as before, change "

@@ -99,8 +99,12 @@ def place(opt: RuleOptimizer, group: Group, given: Any) -> None:
                     f'"deterministic": True'
                 )
             mean = given.point[name] if is_point else given.mean[name]
-            precision = torch.full_like(mean, group["prior_precision"]) if is_point else _precision(given, name, group)
-            for field, value in ((MEAN, mean), (PRECISION, precision)):
+            found = {MEAN: mean}
+            if not is_point:
+                found[PRECISION] = _precision(given, name, group)
+            elif group["deterministic"]:
+                found[PRECISION] = torch.full_like(mean, group["prior_precision"])
+            for field, value in found.items():
                 if value.shape != p.shape:
                     raise ValueError(
                         f"prior: {name!r} has shape {tuple(value.shape)}, but the parameter has shape {tuple(p.shape)}"
@@ -170,10 +174,23 @@ def per_weight(numbers: RuleArgs, group: Group, state: Any) -> RuleArgs:
         return numbers
     found = {**numbers, "mu0": [state[p][MEAN] for p in group["params"]]}
     if kind == "posterior":
-        precisions = [state[p][PRECISION] for p in group["params"]]
+        precisions = [_precision_to_train(p, state[p]) for p in group["params"]]
         T = group["temperature"]
         found["lam"] = precisions if T == 1 else list(torch._foreach_div(precisions, T))
     return found
+
+
+def _precision_to_train(p: Tensor, state: Any) -> Tensor:
+    """Return the prior's precision of a parameter; of a frozen point of the posterior, which has none, its mean, which nothing reads."""
+    if PRECISION in state:
+        return state[PRECISION]
+    if p.requires_grad:
+        raise RuntimeError(
+            f"a parameter of shape {tuple(p.shape)} is trained now, but it was frozen when this optimizer was built and is a point of the "
+            f"posterior given as prior, so that nothing is known of its precision: build a new optimizer after requires_grad_(True), with "
+            f'a group for it that has "prior": "init" and a "prior_precision"'
+        )
+    return state[MEAN]
 
 
 def at_start(rule: ModuleType, numbers: RuleArgs, group: Group, state: dict[str, Any]) -> RuleArgs:

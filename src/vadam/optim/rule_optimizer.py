@@ -107,14 +107,21 @@ class RuleOptimizer(Resumable):
                 states[i].setdefault(name, getattr(fresh, name))
         return states
 
-    def _precision(self, p: Tensor) -> Tensor:
-        """Return the precision of a sampled parameter, in its shape."""
-        (bucket,) = self._buckets([p])
-        return bucket.split(self._backend.precision(bucket))[0]
+    def _precisions(self, params: Collection[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield sampled parameters, in the given order, with their precisions in their shapes.
+
+        Each is computed by itself, so that its bits do not depend on the others.
+        """
+        place = {p: (bucket, i) for bucket in self._buckets(params) for i, p in enumerate(bucket.params)}
+        for p in params:
+            bucket, i = place[p]
+            alone = bucket.only([i])
+            yield p, alone.split(self._backend.precision(alone))[0]
 
     def _variances(self, group: Group) -> Iterator[tuple[Tensor, Tensor]]:
         """Return each trained parameter of a group with the posterior variances of its weights, whole on every rank."""
-        return ((p, 1 / whole(self._precision(p))) for p in group["params"] if p.requires_grad and self.state.get(p))
+        learned = [p for p in group["params"] if p.requires_grad and self.state.get(p)]
+        return ((p, 1 / whole(precision)) for p, precision in self._precisions(learned))
 
     @property
     def _backend(self) -> backends.Backend:

@@ -70,8 +70,8 @@ def mean_field(opt: PosteriorOptimizer, model: nn.Module | None = None) -> MeanF
     name = unique_names(opt, model)
     point = {name[p]: mean_of(opt, p) for group, p in opt._grouped() if group["deterministic"] or not p.requires_grad}
     mean, precision = {}, {}
-    for p in opt._sampled():
-        mean[name[p]], precision[name[p]] = mean_of(opt, p), whole(opt._precision(p)).clone()
+    for p, own in opt._precisions(opt._sampled()):
+        mean[name[p]], precision[name[p]] = mean_of(opt, p), whole(own).clone()
     prior_precision, prior_mean = prior_of(opt, name)
     return MeanFieldGaussian(
         mean,

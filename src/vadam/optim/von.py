@@ -160,7 +160,7 @@ class VON(SecondOrder, Reparameterised):
         """Return ĝ and ĥ from samples, their noise and the values of the objective."""
         g: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
         h: Grads = {p: torch.zeros_like(p) for p in self._sampled()}
-        precision = {p: self._precision(p) for p in self._sampled()}
+        precision = dict(self._precisions(self._sampled()))
         pairs: dict[Any, list[Tensor]] = {}  # the values of each noise: one, or those of an antithetic pair
         for sample, _, value in drawn:
             pairs.setdefault(sample.noise, []).append(value)
@@ -243,4 +243,4 @@ def _value(value: Any) -> Tensor:
         raise TypeError(
             f"with curvature='score' the closure returns the objective as one number, not a {type(value).__name__}"
         )
-    return torch.tensor(float(value), dtype=torch.float64)
+    return torch.tensor(float(value), dtype=torch.float64, device="cpu")

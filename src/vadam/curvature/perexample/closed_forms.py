@@ -44,7 +44,7 @@ def looks_up_positions(call: Call) -> bool:
     """Return True if a table was read at 0, 1, 2, ... as positions are, which all examples share; False on an accelerator."""
     if call.layer.rule is not embedding or call.input.ndim != 1 or len(call.input) < 2 or not call.input.is_cpu:
         return False
-    return torch.equal(call.input, torch.arange(len(call.input), dtype=call.input.dtype))
+    return torch.equal(call.input, torch.arange(len(call.input), dtype=call.input.dtype, device="cpu"))
 
 
 def normalisation_over_features(normalised: Callable[[nn.Module, Tensor], Tensor]) -> Rule:
