@@ -497,6 +497,27 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
 
 
 @pytest.mark.parametrize(
+    ("rows", "number", "notes"),
+    [
+        (["4.934\t0.50"], 4.934, []),
+        (["4.934\t1,50"], 4934, []),
+        (["4.934\t1"], 4934, ["v: '4.934' is read as 4934; give --decimal . if that is wrong."]),
+        (["4,934\t0,50"], 4.934, []),
+        (["4,934\t0.50"], 4934, []),
+    ],
+)
+def test_a_number_of_two_meanings_has_the_decimal_sign_of_the_other_columns(
+    rows: list[str], number: float, notes: list[str], tmp_path: Path
+) -> None:
+    """Where the known sizes say 4,934, the sign that another column of the model surely has says more."""
+    (path := tmp_path / "t.tsv").write_text("v\tz\n" + "".join(f"{row}\n" for row in rows))
+    used = {"v": Column("v", "number", quantiles=(5.5, 6e4)), "z": Column("z", "number", quantiles=(0.0, 2.0))}
+    read = dataframe.read(path, used)
+    assert floats(read["v"]).tolist() == [number]
+    assert read.attrs["notes"] == notes
+
+
+@pytest.mark.parametrize(
     ("text", "decimal", "guess", "meant"),
     [
         ('a,y\n1,"35,963"\n2,"41,250"\n', ",", 35963.0, 35.963),

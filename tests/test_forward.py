@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import weakref
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import nullcontext
 
@@ -746,6 +747,45 @@ def test_a_state_in_an_attribute_does_not_go_from_draw_to_draw_or_batch_to_batch
     assert "calls" not in vars(model)
 
 
+class Keeping(nn.Module):
+    """Keeps its hidden state and what it derives from its weights in one of several ways."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.layer, self.way = nn.Linear(4, 4, bias=False), way
+        self.hidden, self.cache, self.seen = [[None]], {}, {0}
+        self.state, self.queue = torch.zeros(4), deque([0.0])
+
+    def forward(self, x):
+        if self.way == "list":
+            old = self.hidden[0][0]
+            self.hidden[0][0] = self.layer(x) if old is None else self.layer(x) + old
+            return self.hidden[0][0]
+        if self.way == "dict":
+            self.cache.setdefault("weight", self.layer.weight)
+            return x @ self.cache["weight"].T
+        if self.way == "set":
+            self.seen.add(len(self.seen))
+            return self.layer(x) * len(self.seen) / 2
+        if self.way == "deque":
+            self.queue.append(1.0)
+            return self.layer(x) * (len(self.queue) - 1)
+        self.state.add_(1)
+        return self.layer(x) * self.state
+
+
+@pytest.mark.parametrize("way", ["list", "dict", "set", "deque", "tensor"])
+@pytest.mark.parametrize("vmap", [None, False])
+def test_what_a_model_keeps_in_containers_and_tensors_is_left_as_it_was(way, vmap):
+    model, x = Keeping(way), torch.randn(5, 4)
+    draws = Draws(posterior_of(model), 12)
+    outputs = sampled_outputs(model, draws, x, 12, vmap=vmap, batch_size=3)
+    for s in range(12):
+        torch.testing.assert_close(outputs[s], x @ draws.weights["layer.weight"][s].T)
+    assert (model.hidden, model.cache, model.seen, model.queue) == ([[None]], {}, {0}, deque([0.0]))
+    assert not model.state.any()
+
+
 @pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated:DeprecationWarning")
 def test_a_scripted_layer_is_in_evaluation_mode_and_in_training_mode_again():
     model, x = nn.Sequential(nn.Linear(4, 2), torch.jit.script(nn.Dropout(0.5))).train(), torch.randn(5, 4)
@@ -759,19 +799,20 @@ def test_a_scripted_layer_is_in_evaluation_mode_and_in_training_mode_again():
 class Masked(nn.Module):
     """Shows the mask that it uses in each forward pass."""
 
-    def __init__(self):
+    def __init__(self, show):
         super().__init__()
         self.layer = nn.Linear(4, 4)
         self.register_buffer("mask", torch.ones(4, 4).tril())
-        self.seen = []
+        self.show = show
 
     def forward(self, x):
-        self.seen.append(self.mask)
+        self.show(self.mask)
         return self.layer(x) @ self.mask
 
 
 def test_buffers_are_copied_once_for_all_batches():
-    model = Masked()
+    seen = []
+    model = Masked(seen.append)
     sampled_outputs(model, posterior_of(model), torch.randn(20, 4), 3, batch_size=2, vmap=False)
-    assert len(model.seen) == 30
-    assert len({mask.data_ptr() for mask in model.seen}) == 1
+    assert len(seen) == 30
+    assert len({mask.data_ptr() for mask in seen}) == 1

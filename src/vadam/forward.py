@@ -12,7 +12,7 @@ import inspect
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Protocol, runtime_checkable
@@ -34,6 +34,7 @@ from vadam.fabric import is_fabric_module
 from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
 from vadam.interrupts import Uninterrupted
+from vadam.module_state import in_eval_mode
 
 # Measured on CPUs: below 8 draws a pass vmap costs more than it saves; beyond 1 MB of float32 the cache overflows.
 VMAP_FROM = 8
@@ -187,9 +188,10 @@ class _Passes:
     def _output(self, weights: Weights) -> Tensor:
         self._signals.let_through()
         with self._inputs.unwritten() as (args, kwargs):
-            output = tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
-        self._forget()
-        return output
+            try:
+                return tensor_of(functional_call(self._model, weights | self._buffers.unwritten(), args, kwargs))
+            finally:
+                self._forget()
 
 
 class _Buffers:
@@ -412,35 +414,6 @@ def _explained(batch: Any) -> Iterator[None]:
         if isinstance(batch, tuple | list):
             error.add_note("A tuple holds the model's arguments. Leave targets out: predict(model, post, x)")
         raise
-
-
-@contextmanager
-def in_eval_mode(model: nn.Module) -> Iterator[Callable[[], None]]:
-    """Switch the model to evaluation mode; on exit restore every module's mode and attributes.
-
-    Yields a function that restores the attributes between two passes, such as a hidden state. The flags are set without a call
-    of ``eval``, which adapters override to merge their weights into those of a layer for good.
-    """
-    modules = [*model.modules()]
-    modes = [module.training for module in modules]  # a scripted module has no such attribute of its own
-    before = [dict(vars(module)) for module in modules]
-    try:
-        for module in modules:
-            module.training = False
-        inside = [dict(vars(module)) for module in modules]
-        yield lambda: _restore(modules, inside)
-    finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
-        _restore(modules, before)
-
-
-def _restore(modules: list[nn.Module], attributes: list[dict[str, Any]]) -> None:
-    for module, known in zip(modules, attributes, strict=True):
-        own = vars(module)
-        own.update(known)
-        for name in [name for name in own if name not in known] if len(own) > len(known) else ():
-            del own[name]
 
 
 @contextmanager

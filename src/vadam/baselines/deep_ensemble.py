@@ -10,9 +10,10 @@ from torch import Tensor, nn
 
 from vadam.baselines.map import MAP
 from vadam.baselines.training import ModelOrFactory, Progress, TrainingOptions, require_fitted
-from vadam.forward import arguments_of, copied, in_eval_mode, tensor_of
+from vadam.forward import arguments_of, copied, tensor_of
 from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import Likelihood
+from vadam.module_state import in_eval_mode
 
 
 class DeepEnsemble:

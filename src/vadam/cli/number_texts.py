@@ -1,7 +1,7 @@
 """Tell what the texts of numbers mean: "1,234", "1.234,50 €", "12 345.5"."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from vadam.cli.phrases import first_three
@@ -109,16 +109,21 @@ def is_number(cell: str) -> bool:
     return bool(EUROPEAN_NUMBER.match(cell.strip()) or DECIMAL_POINT.match(cell))
 
 
-def notes_on_signs(table: "pd.DataFrame", texts: "pd.DataFrame", separator: str) -> list[str]:
+def sure_signs(texts: "pd.DataFrame") -> set[str]:
+    """Return the decimal signs of the numbers in a table that have one meaning only."""
+    bare = [_bare(texts[name]) for name in texts]
+    return {sign for sign, sure in SURE_NUMBER.items() if any(column.str.fullmatch(sure).any() for column in bare)}
+
+
+def notes_on_signs(
+    table: "pd.DataFrame", texts: "pd.DataFrame", separator: str, names: Iterable[str] | None = None
+) -> list[str]:
     """Return notes on columns of numbers such as "1,234" alone, which have two meanings, if no other text of the file tells them apart."""
     from vadam.estimators import cells
 
-    bare = {name: _bare(texts[name]) for name in texts}
-    signs = {
-        sign for sign, sure in SURE_NUMBER.items() if any(column.str.fullmatch(sure).any() for column in bare.values())
-    }
-    notes = []
-    for name, column in bare.items():
+    signs, notes = sure_signs(texts), []
+    for name in texts if names is None else names:
+        column = _bare(texts[name])
         grouped = column[column.str.fullmatch(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")]
         if not len(grouped) or not (column.str.fullmatch(r"[+-]?\d{1,3}") | column.index.isin(grouped.index)).all():
             continue

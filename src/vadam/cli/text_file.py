@@ -23,6 +23,7 @@ from vadam.cli.number_texts import (
     notes_on_another_sign,
     notes_on_signs,
     of_known_size,
+    sure_signs,
     unread,
     with_percents,
 )
@@ -109,6 +110,8 @@ def read_text(
         notes += notes_on_another_sign(texts, decimal, used)
     if used is not None:
         texts = _parsed(content, {**options, "dtype": str, "na_values": []}).set_axis(index)
+        known = texts[[name for name in texts if str(name).strip() in used]]
+        signs_of_file, numeric = sure_signs(known), []
         for name in table:
             known_column = used.get(str(name).strip())
             if known_column is None:
@@ -116,11 +119,14 @@ def read_text(
             elif known_column.kind == "number" and decimal is None:
                 whole = all(end.is_integer() for end in known_column.quantiles[:: len(known_column.quantiles) - 1])
                 signs = ",." if separator != "," or whole or name in with_dots else ","
+                signs = "".join(sign for sign in signs if signs_of_file != {sign})
+                numeric.append(name)
                 numbers = of_known_size(texts[name], known_column.quantiles, signs)
                 if numbers is not None:
                     table[name] = numbers
             elif known_column.kind == "category":
                 table[name] = with_categories(table[name], texts[name], known_column)
+        notes += notes_on_signs(table, known, separator, numeric)
     for name in [name for name in table if str(name).strip() == target]:
         texts = _parsed(content, {**options, "dtype": str, "na_values": []})[name].set_axis(index)
         table[name], note = with_classes(table[name], texts)
