@@ -26,7 +26,7 @@ KIND = Kind(
             "a loss that mixed precision scales gives another posterior",
         ),
         Break(
-            "src/vadam/forward.py",
+            "src/vadam/module_state.py",
             "            module.training = False\n",
             "            pass\n",
             "predictions",

@@ -179,6 +179,20 @@ def test_nested_values_are_left_out():
     assert encoder.encode(table).values.shape == (3, 1)
 
 
+@pytest.mark.parametrize("value", ["yes", 1.0, True, pd.Timestamp("2020-01-01"), "12 %"])
+def test_a_column_of_one_value_and_gaps_says_where_it_has_one(value):
+    has = np.arange(20) % 3 == 0
+    table = pd.DataFrame(
+        {"x": np.sin(np.arange(20.0)), "promo": np.where(has, pd.Series([value] * 20, dtype=object), None)}
+    )
+    encoder = TableEncoder().fit(table.infer_objects())
+    assert encoder.left_out == {}
+    says = encoder.encode(table.infer_objects()).values[:, -1]
+    assert abs(np.corrcoef(says, has)[0, 1]) == pytest.approx(1.0)
+    whole = TableEncoder().fit(table[has])
+    assert list(whole.left_out) == ["promo"]
+
+
 def test_huge_numbers_can_be_computed_with():
     table = pd.DataFrame({"x": 10.0 ** np.arange(0, 300, 5), "note": ["one\ntwo " * 20] * 60})
     encoder = TableEncoder().fit(table)

@@ -235,7 +235,7 @@ class TableEncoder:
             self.left_out[name] = "it is empty"
         elif cells.may_hold_lists(known) and any(isinstance(value, list | dict | set | np.ndarray) for value in known):
             self.left_out[name] = "it holds lists or dictionaries; turn them into columns"
-        elif known.nunique() == 1:
+        elif known.nunique() == 1 and len(known) == len(series):
             self.left_out[name] = f"it is always {cells.shortened(cells.shown(known.iloc[0]))}"
         elif pd.api.types.is_bool_dtype(series) or pd.api.types.is_numeric_dtype(series):
             if reason := _id_reason(name, known, first):
