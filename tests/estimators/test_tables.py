@@ -1,5 +1,7 @@
 """Estimators on tables as they are: DataFrames, gaps, unseen values, several targets, weights, transforms, noise by input."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -562,3 +564,41 @@ def test_weights_below_zero_are_refused_by_the_name_of_the_argument():
     X, y = houses(20)
     with pytest.raises(ValueError, match="sample_weight holds -2: give numbers from 0, one for each row"):
         VadamRegressor(**QUICK).fit(X, y, sample_weight=np.full(20, -2.0))
+
+
+def test_what_cannot_be_read_in_a_prediction_is_a_warning():
+    random = np.random.default_rng(0)
+    X = pd.DataFrame(
+        {"area": random.uniform(20, 200, 60), "sold": pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(60), "D")}
+    )
+    model = VadamRegressor(epochs=2, **QUICK).fit(X, X["area"])
+    answers = (model.predict, model.predict_interval, lambda X: model.partial_fit(X, X["area"].index.to_numpy(float)))
+    for answer in answers:
+        with pytest.warns(UserWarning, match="column area: '20,5' cannot be read as numbers and count as missing"):
+            answer(X.head(3).assign(area=["20,5", "30", "40"]))
+        with pytest.warns(UserWarning, match="column sold: '43831' cannot be read as dates and count as missing"):
+            answer(X.head(3).assign(sold=43831))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read = model.predict(X.assign(area=X["area"].astype(str), sold=X["sold"].astype(str)))
+    np.testing.assert_array_equal(read, model.predict(X))
+
+
+@pytest.mark.parametrize("rows", [40, 3_000])
+def test_the_order_of_day_and_month_is_that_of_the_new_column_where_training_had_none(rows):
+    """Also of a long table, which is predicted in blocks: only its last row tells."""
+    days = pd.Timestamp("2020-01-01") + pd.to_timedelta(np.arange(600), "D")
+    model = VadamRegressor(epochs=20, **QUICK).fit(pd.DataFrame({"day": days}), np.arange(600.0))
+    early = days[(days.day <= 12) & (days.day != days.month)]
+    new = pd.DataFrame({"day": [*np.resize(early, rows), pd.Timestamp("2020-03-13")]})
+    texts = new.assign(day=new["day"].dt.strftime("%d/%m/%Y"))
+    with pytest.warns(UserWarning, match="column day: dates such as '02/01/2020' are read with the day first"):
+        read = model.predict(texts)
+    np.testing.assert_allclose(read, model.predict(new))
+    with pytest.warns(UserWarning, match="are read with the month first"):
+        model.predict(texts.head(2))
+    with pytest.warns(UserWarning, match="are read with the day first"):
+        known = VadamRegressor(epochs=1, **QUICK).fit(texts, np.arange(rows + 1.0))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        known.predict(texts.head(2))

@@ -73,10 +73,11 @@ def load(path: Path) -> Any:
 def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.DataFrame", list[str]]:
     """Return the model's columns of a table, and remarks; raise CommandError with all problems."""
     from vadam.estimators import cells
-    from vadam.estimators.encoding import numbers_of
 
     problems, notes = [], list(table.attrs.get("notes", ()))
     columns = model.encoder_.columns
+    dates = [column.name for column in columns if column.kind == "date" and column.name in table]
+    read, notes_on_dates = model.encoder_.read(table[dates])
     for column in columns:
         if column.name not in table:
             problems.append(f"The model needs the column {column.name!r}, which this table does not have.")
@@ -91,7 +92,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             notes += number_texts.unread(column.name, values, numbers)
             values = numbers
             table = table.assign(**{column.name: numbers})
-        if column.kind == "date" and values.notna().any() and not np.isfinite(numbers_of(column, values)).any():
+        if column.kind == "date" and values.notna().any() and read[column.name].isna().all():
             problems.append(f"{path.name} cannot be predicted: the column {column.name!r} holds no dates.")
             continue
         if (missing := int(values.isna().sum())) and not column.missing:
@@ -100,6 +101,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             )
     if problems:
         raise CommandError(list_problems(path, problems))
+    table = table.assign(**{name: read[name] for name in dates})
     for name, values in model.encoder_.unseen_values(table).items():
         rows = sum(text in values for text in cells.texts(table[name]))
         notes.append(
@@ -110,9 +112,7 @@ def _columns_of(model: Any, table: "pd.DataFrame", path: Path) -> tuple["pd.Data
             f"{name} lies far outside of training's {low} to {high} in {counted(rows, 'row')}: "
             "the model has no experience there, and intervals may be too narrow."
         )
-    for name, texts in model.encoder_.unreadable_dates(table).items():
-        notes.append(f"{name}: {first_three(texts)} cannot be read as dates and count as missing")
-    return table.reindex(columns=list(model.feature_names_in_)), notes
+    return table.reindex(columns=list(model.feature_names_in_)), notes + notes_on_dates
 
 
 def _notes_on_percentages(column: "Column", values: "pd.Series") -> list[str]:

@@ -93,7 +93,7 @@ class VadamEstimator(BaseEstimator):
             validate_data(self, X, reset=reset, skip_check_array=True)
             if len(X) < rows:
                 raise ValueError(f"X has {len(X)} rows: give at least {rows}")
-            return X
+            return X if reset else self._read(X)
         if isinstance(X, np.ndarray | list | tuple) and np.asarray(X).dtype.kind in "mM":
             raise ValueError(
                 "X is an array of dates or durations, whose unit and gaps would be lost: give a DataFrame, or numbers"
@@ -106,6 +106,13 @@ class VadamEstimator(BaseEstimator):
         import pandas as pd
 
         return pd.DataFrame(X, columns=self.feature_names_in_)
+
+    def _read(self, X: Any) -> Any:
+        """Return a DataFrame with the texts of numbers and dates read; warn of guesses and of what cannot be read."""
+        X, notes = self.encoder_.read(X)
+        for note in notes:
+            warnings.warn(f"column {note}", UserWarning, stacklevel=2)
+        return X
 
     def _counted(self, X: Any, y: np.ndarray, sample_weight: Any) -> tuple[Any, np.ndarray, np.ndarray | None]:
         """Return the rows that count, their targets and weights: a row of weight 0 is left out, as if it were not there."""

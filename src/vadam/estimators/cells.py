@@ -173,11 +173,11 @@ def shortened(text: str) -> str:
     return line if len(line) <= SHOWN_CHARACTERS else f"{line[:SHOWN_CHARACTERS]}…"
 
 
-def day_first(series: Any) -> bool:
-    """Return True for text such as 31.12.2020, or 31/12/2020 if no first number could be a month."""
+def day_first(series: Any) -> bool | None:
+    """Return True for text such as 31.12.2020, or 31/12/2020 if no first number could be a month; None if no text is written so."""
     firsts = [re.match(r"\s*(\d{1,2})([-/.])\d{1,2}[-/.]\d{4}", text) for text in texts(series) if text is not None]
     found = [match for match in firsts if match]
-    return any(match[2] == "." or int(match[1]) > 12 for match in found)
+    return any(match[2] == "." or int(match[1]) > 12 for match in found) if found else None
 
 
 def ambiguous_date(series: Any) -> str | None:
@@ -189,7 +189,7 @@ def ambiguous_date(series: Any) -> str | None:
     return None
 
 
-def seconds(values: Any, day_first: bool) -> np.ndarray:
+def seconds(values: Any, day_first: bool | None) -> np.ndarray:
     """Return the seconds since 1970, NaN where there is no date.
 
     A text must be written as ``DATE_TEXT`` says, with a month up to 12: pandas reads "10:30" as today, and exchanges day and month.
@@ -203,7 +203,7 @@ def seconds(values: Any, day_first: bool) -> np.ndarray:
         text = values.astype(str)
         year_first, dotted = text.str.match(r"\s*(\d{4}\D|\d{8})"), text.str.match(r"\s*\d{1,2}\.\d{1,2}\.\d")
         # 2020-12-03 and 03.12.2020 mean one day, whatever the column learned.
-        of_day = dotted | (~year_first & day_first)
+        of_day = dotted | (~year_first & bool(day_first))
         first_two = text.str.extract(r"^\s*(\d{1,2})[-/.](\d{1,2})[-/.]").astype(float)
         month = first_two[1].where(of_day, first_two[0])
         values = values.where((text.str.match(DATE_TEXT) | text.str.fullmatch(DATE_DIGITS)) & ~(month > 12))

@@ -39,6 +39,8 @@ NAMED_ID = "it looks like an id by its name: a different whole number in every r
 COUNTED_ID = "it looks like an id: it counts the rows; place it behind another column to keep it"
 LEADING_ZERO = re.compile(r"0\d+")
 """Texts of digits such as "01234", which may be codes."""
+NO_DATE = np.iinfo(np.int64).min
+"""The number that numpy keeps for a date that is missing."""
 NEAR_ONE = 20
 """Largest distance of a row's number from its place in the table, so that the numbers count the rows."""
 MOST_NOTES = 3
@@ -71,7 +73,8 @@ class Column:
     """The share of rows of each category."""
     percent: bool = False
     """True if numbers of the fitted table were percentages, as "12 %"."""
-    day_first: bool = False
+    day_first: bool | None = None
+    """The order of dates such as 03/04/2020 in the fitted table; None if it had none."""
     has_time: bool = False
 
     @property
@@ -97,7 +100,7 @@ _KINDS_OF_FIELDS: dict[str, Callable[[Any], Any]] = {
     "categories": lambda values: tuple(map(str, values)),
     "shares": _floats_of,
     "percent": bool,
-    "day_first": bool,
+    "day_first": lambda value: None if value is None else bool(value),
     "has_time": bool,
 }
 """Functions that read the fields of a saved column; they raise for other values."""
@@ -158,12 +161,7 @@ class TableEncoder:
 
         ``rng`` draws values that are unseen, for each row anew. ``fill`` chooses one of ``FILLS`` ways to fill them in all rows alike.
         """
-        given, names = dict(cells.columns_of(table)), [column.name for column in self.columns]
-        of_array = self.names == [cells.column_name(k) for k in range(len(self.names))] and given.keys().isdisjoint(
-            self.names
-        )
-        if len(given) == len(self.names) and (of_array or not cells.is_frame(table)):
-            given = dict(zip(self.names, given.values(), strict=True))
+        given, names = dict(self._named(table)), [column.name for column in self.columns]
         if absent := [name for name in names if name not in given]:
             raise ValueError(f"the table has no column {absent[0]!r}, which the model was fitted with")
         draw: Draw = (rng or np.random.default_rng(0)).random
@@ -172,6 +170,41 @@ class TableEncoder:
         parts = [_ENCODERS[column.kind](column, given[column.name], drawn) for column, drawn in columns]
         unseen = np.logical_or.reduce([unseen for _, unseen in parts])
         return Encoded(np.concatenate([values for values, _ in parts], axis=1), unseen)
+
+    def read(self, table: Any) -> tuple[Any, list[str]]:
+        """Return a DataFrame with the texts of numbers and dates read, and notes on guesses and on what cannot be read."""
+        import pandas as pd
+
+        found, notes = table.copy(deep=False), []
+        of_name = {column.name: column for column in self.columns}
+        for place, (name, values) in enumerate(self._named(table)):
+            column = of_name.get(name)
+            if column is None:
+                continue
+            if column.kind == "date" and not pd.api.types.is_datetime64_any_dtype(values):
+                if column.day_first is None:
+                    column = replace(column, day_first=cells.day_first(values))
+                    notes += note_on_order(name, values, column.day_first)
+                numbers = numbers_of(column, values)
+                notes += _note_on_unread(name, values, numbers, "dates")
+                microseconds = np.round(numbers * (DAY * 1e6))
+                dates = np.where(np.isfinite(numbers), microseconds, NO_DATE).astype(np.int64).view("datetime64[us]")
+                found.isetitem(place, pd.Series(dates, index=table.index))
+            elif column.kind == "number" and not pd.api.types.is_numeric_dtype(values):
+                numbers = numbers_of(column, values)
+                notes += _note_on_unread(name, values, numbers, "numbers")
+                found.isetitem(place, pd.Series(numbers, index=table.index))
+        return found, notes
+
+    def _named(self, table: Any) -> list[tuple[str, Any]]:
+        """Return the columns of a table with the names of the fitted one, by their order where one of the two is an array."""
+        given = list(cells.columns_of(table))
+        of_array = self.names == [cells.column_name(k) for k in range(len(self.names))] and {
+            name for name, _ in given
+        }.isdisjoint(self.names)
+        if len(given) == len(self.names) and (of_array or not cells.is_frame(table)):
+            return [(name, values) for name, (_, values) in zip(self.names, given, strict=True)]
+        return given
 
     def unseen_values(self, table: Any) -> dict[str, list[str]]:
         """Return the categories of each column that the encoder has never seen."""
@@ -196,17 +229,6 @@ class TableEncoder:
             margin = FAR_OUTSIDE * (high - low)
             if rows := int(((numbers < low - margin) | (numbers > high + margin)).sum()):
                 found[column.name] = (rows, _end(column, low), _end(column, high))
-        return found
-
-    def unreadable_dates(self, table: Any) -> dict[str, list[str]]:
-        """Return the texts in each column of dates that cannot be read as one."""
-        found = {}
-        given = dict(cells.columns_of(table))
-        for column in self.columns:
-            if column.kind != "date" or column.name not in given:
-                continue
-            if odd := _unread(given[column.name], numbers_of(column, given[column.name])):
-                found[column.name] = odd
         return found
 
     def as_dict(self) -> dict[str, Any]:
@@ -258,10 +280,8 @@ class TableEncoder:
             if reason := _id_reason(name, pd.Series(numbers, index=series.index).dropna(), first):
                 self.left_out[name] = reason
                 return
-            if odd := _unread(series, numbers):
-                self.notes.append(
-                    f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as numbers and count as missing"
-                )
+            self.notes += _note_on_unread(name, series, numbers, "numbers")
+            odd = _unread(series, numbers)
             self.notes += note_on_units(name, [text for text in texts if text not in odd])
             self.notes += note_on_leading_zeros(name, texts)
             self._learn_number(name, numbers, bool(cells.percentages(series)))
@@ -302,12 +322,9 @@ class TableEncoder:
 
     def _learn_date(self, name: str, series: Any) -> None:
         day_first = cells.day_first(series)
-        if text := cells.ambiguous_date(series):
-            order = "the day" if day_first else "the month"
-            self.notes.append(f"{name}: dates such as {text!r} are read with {order} first")
+        self.notes += note_on_order(name, series, day_first)
         seconds = cells.seconds(series, day_first)
-        if odd := _unread(series, seconds):
-            self.notes.append(f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as dates and count as missing")
+        self.notes += _note_on_unread(name, series, seconds, "dates")
         column = _number(name, seconds / DAY)
         time = seconds[np.isfinite(seconds)] % DAY
         self.columns.append(
@@ -321,6 +338,13 @@ class TableEncoder:
                 has_time=len(np.unique(time)) > 1,
             )
         )
+
+
+def note_on_order(name: str, series: Any, day_first: bool | None) -> list[str]:
+    """Return a note on dates whose day and month could be exchanged."""
+    text = cells.ambiguous_date(series)
+    order = "the day" if day_first else "the month"
+    return [f"{name}: dates such as {text!r} are read with {order} first"] if text else []
 
 
 def note_on_units(name: str, texts: list[str]) -> list[str]:
@@ -362,6 +386,12 @@ def note_on_dates_of_digits(name: str, numbers: np.ndarray) -> list[str]:
     text = cells.shown(known[0])
     written = f"{text[:4]}-{text[4:6]}-{text[6:]}"
     return [f"{name}: {text} is read as a number; write it as {written} if these are dates"]
+
+
+def _note_on_unread(name: str, series: Any, numbers: np.ndarray, kind: str) -> list[str]:
+    """Return a note on the texts of a column that were not read as numbers or dates."""
+    odd = _unread(series, numbers)
+    return [f"{name}: {', '.join(map(repr, odd[:3]))} cannot be read as {kind} and count as missing"] if odd else []
 
 
 def _unread(series: Any, numbers: np.ndarray) -> list[str]:
