@@ -1,7 +1,9 @@
 """The command explains damaged models and tables, and refuses paths that it cannot write to before it starts."""
 
+import io
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 from vadam import persist
 from vadam.cli import fitting, main, predicting
 from vadam.cli.app import app
+from vadam.cli.json_output import print_json
 from vadam.demo import trainings
 from vadam.estimators import VadamRegressor
 from vadam.report.model import RegressionEvaluation, build
@@ -211,6 +214,19 @@ def test_numbers_below_zero_and_a_full_disk_are_refused_in_words(table: Path, mo
     monkeypatch.setattr("sys.argv", ["vadam", "fit"])
     with pytest.raises(SystemExit, match=r"The answer cannot be written: .*No space left"):
         main()
+
+
+def test_letters_that_the_terminal_does_not_have_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe of Windows has 256 letters, and the tables of experiments have more."""
+    content = io.BytesIO()
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(content, encoding="cp1252"))
+    monkeypatch.setattr("vadam.cli.app.app", lambda: [print("(θ₁) é"), print_json({"(θ₁)": "é"})])
+    monkeypatch.setattr("sys.argv", ["vadam", "list"])
+    main()
+    sys.stdout.flush()
+    shown, as_json = content.getvalue().decode("cp1252").split("\n", 1)
+    assert shown == "(??) é"
+    assert json.loads(as_json) == {"(θ₁)": "é"}
 
 
 def test_a_regression_on_words_is_refused(tmp_path: Path) -> None:

@@ -76,6 +76,17 @@ def test_reliability_of_numbers_is_the_calibration_curve(ax):
     np.testing.assert_allclose(ax.lines[1].get_xdata(), levels, rtol=1e-6)
 
 
+@pytest.mark.parametrize("likelihood", [vadam.Poisson(), vadam.NegativeBinomial(3.0)])
+def test_reliability_of_calibrated_counts_is_the_diagonal(ax, likelihood):
+    """The probability of a count jumps; the sum over counts is exact where every count has its share of the targets."""
+    output = torch.full((1, 1), 2.0, dtype=torch.float64).log()
+    upper = likelihood.cdf(output, torch.arange(40.0).double()[:, None]).flatten()
+    shares = (upper - torch.cat([torch.zeros(1), upper[:-1]])) * 20_000
+    y = torch.arange(40.0).double().repeat_interleave(shares.round().long())[:, None]
+    plot.reliability(Regression(output.expand(1, len(y), 1), likelihood), y, ax=ax)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), ax.lines[1].get_xdata(), atol=0.01)
+
+
 def test_rejection_ends_at_the_error_of_all_answers(ax):
     pred, y = classes()
     plot.rejection(pred, y, ax=ax)

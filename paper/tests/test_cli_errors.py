@@ -48,6 +48,18 @@ def test_a_path_below_a_file_is_refused_before_training(command: str, below: str
     assert str(tmp_path / below) in refused(command, tmp_path, tmp_path / below)
 
 
+@pytest.mark.parametrize("option", [("--protocol", "authors"), ("--preset", "early")])
+def test_an_option_that_one_of_several_experiments_does_not_have_is_refused_before_the_first_runs(
+    option: tuple[str, str], tmp_path: Path
+) -> None:
+    result = CliRunner().invoke(
+        app,
+        ["reproduce", "half-cheetah", "theory", *option, "--out", str(tmp_path), "--report", str(tmp_path), "--json"],
+    )
+    assert result.exit_code == 1, result.output
+    assert f"{option[0][2:]} of theory must be one of" in json.loads(result.stdout)["error"]
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_read_only_folder_is_refused_before_training(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

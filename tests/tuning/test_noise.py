@@ -38,6 +38,12 @@ def test_samples_that_explain_nearly_all(deviation):
     assert noise_precision([(f, y)]) == pytest.approx(deviation**-2, rel=0.1)
 
 
+def test_samples_that_spread_far_beyond_the_error_of_their_mean():
+    """The targets are the mean of two samples at ±1: every sample is wrong by 1, which only noise of variance 1 explains."""
+    f = torch.tensor([-1.0, 1.0]).double()[:, None, None].expand(2, 50, 1)
+    assert noise_precision([(f, torch.zeros(50, 1).double())]) == pytest.approx(1.0, rel=0.02)
+
+
 def test_targets_and_outputs_without_their_last_axis():
     """A vector of targets against outputs [S, n, 1] is no table of all pairs."""
     generator = torch.Generator().manual_seed(0)

@@ -172,6 +172,17 @@ def test_journal_of_other_members_or_another_training(tmp_path, change, options,
         run(change, **options)
 
 
+def test_bounds_may_be_numbers_of_numpy_or_torch(tmp_path):
+    low, high = SPACE["prior_precision"]
+    kinds = [(low, high), (np.float32(low), np.int64(high)), (torch.tensor(low), torch.tensor(high))]
+    found = [
+        tune({"a": folds()}, {"prior_precision": bounds}, MLP(2, 4, 1), METHOD, trials=2, epochs=1, journal=journal)
+        for bounds, journal in zip(kinds, (tmp_path / f"{k}.jsonl" for k in range(3)), strict=True)
+    ]
+    for tuned in found[1:]:
+        assert tuned["a"].point == pytest.approx(found[0]["a"].point)
+
+
 def test_shared_arrays_are_read_once(monkeypatch):
     reads = []
     members_module = importlib.import_module("vadam.ensemble.members")
@@ -259,6 +270,7 @@ def test_random_points_fill_the_space():
         ({"metric": "accuracy"}, "metric='accuracy' needs likelihood='bernoulli' or 'categorical', not 'gaussian'"),
         ({"cells": {1: folds()}}, "cell 1 must have a name, a text"),
         ({"trials": 0}, "trials=0 is not valid"),
+        ({"seed": -1}, "seed=-1 is not valid: give a whole number from 0"),
     ],
 )
 def test_wrong_arguments(tmp_path, change, message):

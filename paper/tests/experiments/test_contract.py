@@ -2,10 +2,12 @@
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
 from vadam_paper.experiments import PRESETS, Experiment, ExperimentError, experiments, find
+from vadam_paper.experiments.context import CellContext
 
 ALL = experiments()
 RUNNABLE = [experiment for experiment in ALL if experiment.runnable]
@@ -24,6 +26,14 @@ NAMES = {
 
 def by_name(experiment: Experiment) -> str:
     return experiment.name
+
+
+def test_the_guide_names_what_the_context_of_a_cell_has(tmp_path: Path) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "adding-an-experiment.md").read_text(encoding="utf-8")
+    context = CellContext(find("theory").config("smoke", "text"), "cell", tmp_path)
+    named = set(re.findall(r"`context\.(\w+)", guide))
+    assert named >= {"data", "report", "checkpoint", "restore"}
+    assert all(hasattr(context, name) for name in named)
 
 
 def test_every_artefact_of_the_paper_is_there_in_its_order() -> None:

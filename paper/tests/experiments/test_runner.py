@@ -65,6 +65,14 @@ def test_interrupted_and_resumed(tmp_path: Path) -> None:
     assert results(tmp_path) == results(tmp_path / "whole")
 
 
+def test_a_process_that_is_killed_ends_the_run_in_words(tmp_path: Path) -> None:
+    """The operating system kills processes where memory is short."""
+    dies = replace(CONFIG, dies_at=0)
+    with pytest.raises(ExperimentError, match="Finished cells are kept"):
+        run(COUNTING, dies, tmp_path, jobs=2)
+    assert "running" not in json.loads((run_folder(tmp_path, dies) / "manifest.json").read_text())
+
+
 def test_a_cell_goes_on_from_its_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(context_module, "SECONDS_BETWEEN_CHECKPOINTS", 0.0)
     folder = run_folder(tmp_path, CONFIG)

@@ -1,10 +1,13 @@
 """The ``vadam`` command."""
 
+import io
 import sys
 
 
 def main() -> None:
     """Run the command; explain how to install typer and rich if they are missing, and exit with code 130 on Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # letters that the terminal does not have
     try:
         run_command()
     except KeyboardInterrupt:  # before a command has begun, which explains itself what it keeps

@@ -11,8 +11,12 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text."
 
 
 def print_json(value: Any) -> None:
-    """Write a value to standard output as indented JSON, in which NaN and infinity are null."""
-    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+    """Write a value to standard output as indented JSON, in which NaN and infinity are null.
+
+    Letters are escaped where standard output may not have them.
+    """
+    escaped = (sys.stdout.encoding or "utf-8").lower().replace("-", "") != "utf8"
+    sys.stdout.write(json.dumps(_finite(value), indent=2, ensure_ascii=escaped, allow_nan=False) + "\n")
 
 
 def _finite(value: Any) -> Any:

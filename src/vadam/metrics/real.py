@@ -66,8 +66,8 @@ def coverage(lower: Tensor, upper: Tensor, y: Tensor) -> Tensor:
 def calibration_curve(pit: Tensor, levels: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """Return probabilities and the fraction of targets below each quantile; for a calibrated prediction they are equal.
 
-    ``pit`` are the probability integral transforms F(y | x) of the targets, ``prediction.cdf(y)``. ``levels`` are 0.05,
-    0.10, … 0.95 by default.
+    ``pit`` are the probability integral transforms F(y | x) of the targets, ``prediction.cdf(y)``; of counts, where F jumps, draws
+    between F(y − 1 | x) and F(y | x). ``levels`` are 0.05, 0.10, … 0.95 by default.
     """
     pit = as_numbers(pit)
     if bool(pit.isnan().any()):

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+PARTS_OF_A_JUMP = 50
+"""Number of parts over which the probability of a count is spread."""
+
+
 def band(
     pred: Regression,
     x: Tensor,
@@ -59,7 +63,8 @@ def reliability(
     """Draw how often a prediction is right against how often it says so; a calibrated one lies on the diagonal.
 
     Classes: accuracy against mean confidence in each of ``bins`` intervals of confidence; a larger marker has more examples.
-    Numbers: the share of targets below each quantile against its probability.
+    Numbers: the share of targets below each quantile against its probability. A count is spread evenly over the jump of its
+    probability, from P(Y < y) to P(Y ≤ y).
     """
     ax = axes_or_new(ax)
     if not any(line.get_gid() == "diagonal" for line in ax.lines):
@@ -77,7 +82,7 @@ def reliability(
         ax.set(xlabel="confidence", ylabel="accuracy")
     else:
         _require(pred, Regression, "reliability")
-        pit = pred.cdf(y)
+        pit = _transforms(pred, as_tensor(y, pred.samples))
         stated, observed = metrics.calibration_curve(pit)
         name = f"{label or 'prediction'}, error {float(metrics.calibration_error(pit)):.3f}"
         ax.plot(as_array(stated), as_array(observed), ".-", color=color, label=name)
@@ -121,6 +126,15 @@ def rejection(
     ax.set(xlabel="share of examples answered", ylabel=name, xlim=(0, 1))
     ax.set_ylim(0, 1.05 * max(float(np.max(line.get_ydata())) for line in ax.lines) or 1.0)
     return ax
+
+
+def _transforms(pred: Prediction, y: Tensor) -> Tensor:
+    """Return the probability integral transforms of the targets, which are uniform for a calibrated prediction."""
+    at = pred.cdf(y)
+    if pred.likelihood is None or not pred._numbers.discrete:
+        return at
+    parts = (torch.arange(PARTS_OF_A_JUMP, dtype=at.dtype, device=at.device) + 0.5) / PARTS_OF_A_JUMP
+    return torch.lerp(pred.cdf(y - 1), at, parts.view(-1, *[1] * at.dim()))
 
 
 def _require(pred: Prediction, kind: type[Prediction], function: str) -> None:

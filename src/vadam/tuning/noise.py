@@ -18,7 +18,7 @@ from vadam import metrics
 from vadam.likelihoods import Gaussian, like_output
 
 BELOW, ABOVE = 1.0, 10.0
-"""Search interval of log τ around that of the mean prediction, whose squared error is an upper bound of the noise."""
+"""Search interval of log τ around that of the mean prediction. The mean squared error of the samples is an upper bound of the noise."""
 SMALLEST = 1e-30
 """Lower bound of the mean squared error, for predictions without error."""
 
@@ -39,7 +39,8 @@ def noise_precision(predictions: Sequence[tuple[Tensor, Tensor]]) -> float:
 
     errors = torch.cat([(f.mean(0) - y).flatten() for f, y in pairs])
     middle = -math.log(max(float((errors**2).mean()), SMALLEST))
-    bounds = (middle - BELOW, middle + ABOVE)
+    noisiest = -math.log(max(float(torch.cat([(f - y).flatten() for f, y in pairs]).square().mean()), SMALLEST))
+    bounds = (min(middle - BELOW, noisiest), middle + ABOVE)
     return math.exp(minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 0.01}).x)
 
 

@@ -76,7 +76,8 @@ def tune(
     A trial in which a fold diverges has the value −inf, and the search continues.
     """
     check_space(space)
-    _check(cells, space, method, metric, trials, startup, at_once)
+    space = {name: (float(low), float(high)) for name, (low, high) in space.items()}
+    _check(cells, space, method, metric, trials, startup, at_once, seed)
     if metric == "accuracy" and (likelihood := training.get("likelihood", "gaussian")) not in CLASSIFYING:
         raise ValueError(
             f"metric='accuracy' needs likelihood='bernoulli' or 'categorical', not {likelihood!r}: maximise 'log_likelihood'"
@@ -170,6 +171,7 @@ def _check(
     trials: int,
     startup: int,
     at_once: int,
+    seed: int,
 ) -> None:
     if not cells:
         raise ValueError("there is no cell to tune: give at least one")
@@ -188,9 +190,14 @@ def _check(
             method.check(tried, name)
     if metric not in METRICS:
         raise ValueError(f"metric={metric!r} is not valid: choose one of {', '.join(map(repr, METRICS))}")
-    for name, value in (("trials", trials), ("startup", startup), ("at_once", at_once)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+    for name, value, least in (
+        ("trials", trials, 1),
+        ("startup", startup, 1),
+        ("at_once", at_once, 1),
+        ("seed", seed, 0),
+    ):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise ValueError(f"{name}={value!r} is not valid: give a whole number from {least}")
 
 
 def _description(

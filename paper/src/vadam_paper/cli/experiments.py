@@ -14,6 +14,7 @@ from vadam_paper.cli.errors import exit_on_error
 
 if TYPE_CHECKING:
     from vadam_paper.experiments import Experiment
+    from vadam_paper.experiments.config import Config
     from vadam_paper.experiments.ledger import Entry
     from vadam_paper.experiments.results import Results
 
@@ -102,8 +103,8 @@ def run(
         output_paths.check_folder(out)
         experiment = find(name)
         cluster = (backend, scheduler)
-        one = protocol or experiment.protocols[0]
-        manifest = _run(experiment, preset, one, data, out, jobs, cluster, resume, allow_changes)
+        config = experiment.config(preset, protocol or experiment.protocols[0])
+        manifest = _run(experiment, config, data, out, jobs, cluster, resume, allow_changes)
         print_json(manifest) if as_json else _show_results(experiment, out)
 
 
@@ -127,10 +128,13 @@ def reproduce(
 
         output_paths.check_folder(out)
         output_paths.check_folder(report)
-        chosen = _chosen(names)
-        for experiment in chosen:
-            for one in [protocol] if protocol else experiment.protocols:
-                _run(experiment, preset, one, data, out, jobs, (backend, scheduler), resume, allow_changes)
+        runs = {  # all of them, before the first begins
+            experiment: [experiment.config(preset, one) for one in ([protocol] if protocol else experiment.protocols)]
+            for experiment in _chosen(names)
+        }
+        for experiment, configs in runs.items():
+            for config in configs:
+                _run(experiment, config, data, out, jobs, (backend, scheduler), resume, allow_changes)
             if not as_json:
                 _show_results(experiment, out)
         _report(out, report, as_json)
@@ -156,8 +160,7 @@ def _same_command() -> str:
 
 def _run(
     experiment: "Experiment",
-    preset: str,
-    protocol: str,
+    config: "Config",
     data: Path | None,
     out: Path,
     jobs: int,
@@ -165,12 +168,11 @@ def _run(
     resume: bool,
     allow_changes: bool,
 ) -> dict[str, Any]:
-    config = experiment.config(preset, protocol)
     from vadam_paper.experiments import runner
     from vadam_paper.experiments.cluster import connect_workers
 
     processes = (os.cpu_count() or 1) if jobs == 0 else jobs
-    with connect_workers(experiment, *cluster) as workers, bar(f"{experiment.name} · {protocol}") as move:
+    with connect_workers(experiment, *cluster) as workers, bar(f"{experiment.name} · {config.protocol}") as move:
         how: Any = {"jobs": processes, "workers": workers, "resume": resume, "allow_changes": allow_changes}
         return runner.run(experiment, config, out, data=data, **how, progress=move)
 

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -149,6 +150,11 @@ def _in_processes(jobs: int) -> Callable[..., Finished]:
                 ready, pending = wait(pending, return_when=FIRST_COMPLETED)
                 for future in ready:
                     yield future.result()
+        except BrokenProcessPool as error:
+            raise ExperimentError(
+                "A process of the run was killed, perhaps because memory was short. Finished cells are kept: run the same command "
+                "again, if memory is short with fewer --jobs."
+            ) from error
         except BaseException:
             for process in list(getattr(pool, "_processes", {}).values()):
                 process.terminate()

@@ -9,6 +9,7 @@ class Config(BaseConfig):
     numbers: int = 4
     steps: int = 3
     fails_at: int | None = None
+    dies_at: int | None = None
 
 
 def preset(preset: str, protocol: str) -> Config:

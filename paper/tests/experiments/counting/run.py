@@ -1,5 +1,6 @@
 """An experiment for tests: cell k adds up random numbers of its own, with a checkpoint after each."""
 
+import os
 from typing import Any
 
 import torch
@@ -16,6 +17,8 @@ def cells(config: Config) -> dict[str, float]:
 def run_cell(config: Config, key: str, context: CellContext) -> dict[str, Any]:
     if config.fails_at is not None and key == f"cell-{config.fails_at}":
         raise KeyboardInterrupt
+    if config.dies_at is not None and key == f"cell-{config.dies_at}":
+        os._exit(9)
     restored = context.restore()
     total, first = (restored[0]["total"], restored[1]["step"]) if restored else (torch.zeros(3), 0)
     for step in range(first, config.steps):
