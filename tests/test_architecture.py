@@ -25,7 +25,7 @@ LAYERS = [
     {"forward"},
     {"backends", "curvature", "metrics", "persist", "schedules"},
     {"rules", "gaussian", "likelihoods", "counter_rng", "compiling", "atomic", "data"},
-    {"special", "rotation", "functional", "fabric", "interrupts", "module_state", "seeding"},
+    {"special", "rotation", "default_device", "functional", "fabric", "interrupts", "module_state", "seeding"},
 ]
 LEVEL = {name: level for level, layer in enumerate(LAYERS) for name in layer}
 

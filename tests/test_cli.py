@@ -1406,3 +1406,13 @@ def test_the_command_and_the_estimator_have_the_same_defaults() -> None:
 )
 def test_the_task_is_inferred_from_the_target(target: pd.Series, task: str) -> None:
     assert preparation.infer_task("auto", target) == task
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".xlsx"])
+def test_an_index_without_a_name_beside_one_column_is_no_title(suffix: str, tmp_path: Path) -> None:
+    table, path = pd.DataFrame({"x": [1.5, 2.5, 3.5]}), tmp_path / f"t{suffix}"
+    if suffix == ".xlsx":
+        table.to_excel(path)
+    else:
+        table.to_csv(path, sep="," if suffix == ".csv" else "\t")
+    assert floats(dataframe.read(path)["x"]).tolist() == [1.5, 2.5, 3.5]

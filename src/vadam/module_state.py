@@ -24,26 +24,38 @@ def in_eval_mode(model: nn.Module) -> Iterator[Callable[[], None]]:
     """
     modules = [*model.modules()]
     modes = [module.training for module in modules]  # a scripted module has no such attribute of its own
-    before = [dict(vars(module)) for module in modules]
-    contents = _Contents(value for own in before for name, value in own.items() if name not in TORCHS_OWN)
+    with attributes_kept(model) as restore:
+        try:
+            for module in modules:
+                module.training = False
+            yield restore
+        finally:
+            for module, mode in zip(modules, modes, strict=True):
+                module.training = mode
 
-    def restore(attributes: list[dict[str, Any]]) -> None:
+
+@contextmanager
+def attributes_kept(model: nn.Module) -> Iterator[Callable[[], None]]:
+    """Restore the attributes of every module on exit, but for its mode and what is written to parameters and buffers.
+
+    Yields a function that does so at once.
+    """
+    modules = [*model.modules()]
+    attributes = [{name: value for name, value in vars(module).items() if name != "training"} for module in modules]
+    contents = _Contents(value for own in attributes for name, value in own.items() if name not in TORCHS_OWN)
+
+    def restore() -> None:
         for module, known in zip(modules, attributes, strict=True):
             own = vars(module)
             own.update(known)
-            for name in [name for name in own if name not in known] if len(own) > len(known) else ():
+            for name in own.keys() - known.keys() - {"training"}:
                 del own[name]
         contents.restore()
 
     try:
-        for module in modules:
-            module.training = False
-        inside = [dict(vars(module)) for module in modules]
-        yield lambda: restore(inside)
+        yield restore
     finally:
-        for module, mode in zip(modules, modes, strict=True):
-            module.training = mode
-        restore(before)
+        restore()
 
 
 class _Contents:

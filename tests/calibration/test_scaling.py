@@ -149,3 +149,15 @@ def test_weights_may_be_columns_lists_or_have_an_axis_more():
     for fit in (lambda w: TemperatureScaling.fit(classes, labels, w), lambda w: metrics.log_likelihood(log_p, w)):
         with pytest.raises(ValueError, match="do not fit"):
             fit(weight[1:])
+
+
+def test_the_spread_of_a_transformed_target_is_not_scaled():
+    """A factor on the outputs for log y would move the mean of y."""
+    from vadam.estimators import VadamRegressor
+
+    X = np.random.default_rng(0).normal(size=(60, 1))
+    model = VadamRegressor(target_transform="log", tune=False, epochs=2, members=1, random_state=0).fit(
+        X, np.exp(X[:, 0])
+    )
+    with pytest.raises(TypeError, match="of a transformed target, which a factor would not stretch about its mean"):
+        SpreadScaling(2.0)(model.predict_distribution(X))

@@ -159,9 +159,10 @@ def test_accumulation_over_micro_batches_equals_the_whole_batch(spec: Spec, way:
     close(run(spec, way, whole), run(spec, way, halves), tol=tolerance(1e-11, 2e-4))
 
 
+@pytest.mark.parametrize("there", [0.0, 0.25])
 @pytest.mark.parametrize("spec", [s for s in SPECS if "context" in s.ways], ids=str)
-def test_a_closure_that_does_not_clear_gradients_adds_to_what_is_there(spec: Spec) -> None:
-    """Trainers with accumulation pass the last micro-batch through the closure, for S samples."""
+def test_a_closure_that_does_not_clear_gradients_adds_to_what_is_there(spec: Spec, there: float) -> None:
+    """Each sample adds to the gradient before the step: to zeros of zero_grad(set_to_none=False); one taken at the mean is refused."""
     problem = Problem()
     opt = spec.make_for(problem.model, samples=2)
     marks = []
@@ -174,9 +175,16 @@ def test_a_closure_that_does_not_clear_gradients_adds_to_what_is_there(spec: Spe
         return loss
 
     for p in problem.model.parameters():
-        p.grad = torch.full_like(p, 0.25)
-    opt.step(closure)
-    assert all((g == 0.25).all() for before in marks for g in before)
+        p.grad = torch.full_like(p, there)
+    weights = problem.weights()
+    if there:
+        with pytest.raises(RuntimeError, match="the closure adds to a gradient that was not taken at its sample"):
+            opt.step(closure)
+        assert all(torch.equal(a, b) for a, b in zip(weights, problem.weights(), strict=True))
+    else:
+        opt.step(closure)
+        assert len(marks) % 2 == 0
+    assert all((g == there).all() for before in marks for g in before)
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=str)

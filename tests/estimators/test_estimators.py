@@ -5,6 +5,7 @@ import pickle
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import NotFittedError
@@ -365,3 +366,32 @@ def test_pandas_is_optional_in_the_file(tmp_path):
     model.save(tmp_path / "m.safetensors")
     loaded = VadamRegressor.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(loaded.predict(frame), model.predict(frame))
+
+
+def test_torchs_default_device_does_not_matter(tmp_path):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    setting = {"random_state": 0, "budget": 2, "folds": 2, "epochs": 5, "members": 2, "predict_samples": 8}
+
+    def answers():
+        model = VadamRegressor(**setting).fit(X, X[:, 0])
+        model.save(tmp_path / "m")
+        classifier = VadamClassifier(**setting).fit(X, X[:, 0] > 0)
+        return [
+            model.predict(X),
+            model.predict(X, True)[1],
+            model.predict_interval(X),
+            model.predict_quantiles(X),
+            model.log_likelihood(X, X[:, 0]),
+            classifier.predict_proba(X),
+            classifier.log_likelihood(X, X[:, 0] > 0),
+            VadamRegressor.load(tmp_path / "m").predict(X),
+            model.refit(X, X[:, 0]).predict(X),
+            model.partial_fit(X, X[:, 0]).predict(X),
+            classifier.partial_fit(X, X[:, 0] > 0).predict_proba(X),
+        ]
+
+    expected = answers()
+    with torch.device("meta"):
+        found = answers()
+    for a, b in zip(expected, found, strict=True):
+        np.testing.assert_array_equal(a, b)

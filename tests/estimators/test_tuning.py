@@ -177,7 +177,7 @@ def test_a_score_is_that_of_the_prediction():
         other = PredictiveNoise(fitted.noise.scale * scale, min(fitted.noise.dof * dof, 1e6))
         assert other.prediction(outputs).log_prob(y).mean() <= log_p + 1e-3
     assert fitted.noise.dof < 30
-    plain = fit_noise([(outputs, torch.tensor(rng.normal(size=(400, 1))))], gaussian=True)
+    plain = fit_noise([(outputs, torch.tensor(rng.normal(size=(400, 1))))], dof=math.inf)
     assert math.isinf(plain.noise.dof)
 
 
@@ -200,3 +200,18 @@ def test_a_member_that_ran_away_is_seen():
     stack.mean["2.weight"][1] *= 1e3
     assert stack.finite.all()
     assert wild(stack, members).tolist() == [False, True]
+
+
+@pytest.mark.parametrize("given", [{"noise_dof": 4.0}, {"noise_scale": 1.0}])
+def test_the_number_of_the_noise_that_is_not_given_is_fitted(given):
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (300, 1))
+    y = np.sin(2 * X[:, 0]) + 0.3 * random.standard_t(4, 300)
+    setting = {"random_state": 0, "budget": 2, "members": 2, "epochs": 60, "noise_precision": 30.0}
+    model = VadamRegressor(**setting, **given).fit(X[:200], y[:200])
+    noise = model.predictive_noise_
+    assert noise.dof == 4.0 or noise.scale == 1.0
+    assert noise.scale != 1.0 or math.isfinite(noise.dof)
+    if "noise_dof" in given:
+        low, high = model.predict_quantiles(X[200:], (0.05, 0.95)).T
+        assert np.mean((low <= y[200:]) & (y[200:] <= high)) > 0.8

@@ -95,6 +95,11 @@ class SpreadScaling:
         return cls(math.exp(_minimum(loss, -WIDEST, WIDEST)))
 
     def __call__(self, prediction: Regression) -> Regression:
+        if type(prediction) is not Regression:
+            raise TypeError(
+                "this prediction is of a transformed target, which a factor would not stretch about its mean: its estimator has "
+                "calibrated it, and predict_interval does so for every level"
+            )
         likelihood, c = prediction.likelihood, self.factor
         if isinstance(likelihood, InputNoiseGaussian | InputNoiseStudentT):
             mean, log_std = prediction.samples.chunk(2, dim=-1)

@@ -283,7 +283,9 @@ def _header(lines: list[str], separator: str) -> tuple[int, list[str]]:
     ):
         return 0, [cell.strip() for cell in rows[0]]  # a name is missing, which the reader refuses
     for number, row in enumerate(rows[:LINES_OF_A_TITLE]):
-        if usual > 1 and len(row) == usual and sum(bool(cell.strip()) for cell in row) > usual / 2:
+        filled = sum(bool(cell.strip()) for cell in row)
+        numbered = filled == usual - 1 and not row[0].strip()  # as pandas writes its index
+        if usual > 1 and len(row) == usual and (filled > usual / 2 or numbered):
             cells_span_lines = len(rows) < len(lines) and number > 0
             return (0 if cells_span_lines else number), [cell.strip() for cell in row]
     return 0, [cell.strip() for cell in rows[0]] if rows else []

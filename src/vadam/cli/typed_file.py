@@ -160,10 +160,14 @@ def _as_in_cells(column: "pd.Series", cells: "pd.Series") -> "pd.Series":
 
 
 def _title_lines(top: "pd.DataFrame") -> int:
-    """Return how many rows of a sheet stand above the names of its columns, which fill more than half of the row."""
-    filled = top.notna().sum(axis=1).tolist()
-    columns = int(top.notna().any().sum())
-    return next((row for row, cells in enumerate(filled) if columns > 1 and cells > columns / 2), 0)
+    """Return how many rows of a sheet stand above the names of its columns.
+
+    These fill more than half of the row, or all but its first cell, as below an index without a name.
+    """
+    filled = top.notna()
+    columns = int(filled.any().sum())
+    are_names = (filled.sum(axis=1) > columns / 2) | (~filled.iloc[:, 0] & filled.iloc[:, 1:].all(axis=1))
+    return next((row for row, found in enumerate(are_names) if columns > 1 and found), 0)
 
 
 def _with_named_index(table: "pd.DataFrame") -> "pd.DataFrame":

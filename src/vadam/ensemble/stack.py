@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from vadam.default_device import default_device
 from vadam.ensemble import noise
 from vadam.ensemble.engine import choose
 from vadam.ensemble.layout import Weights, joined
@@ -128,23 +129,25 @@ class Stack:
 
         In float64, so that the output at a row does not depend on the other rows.
         """
-        members = [self[e].double() for e in range(len(self))]
-        return torch.cat([member._outputs_of_one(copied(x).double(), samples) for member in members])
+        with default_device(next(iter(self.mean.values())).device):
+            members = [self[e].double() for e in range(len(self))]
+            return torch.cat([member._outputs_of_one(copied(x).double(), samples) for member in members])
 
     def log_prob(self, x: Any, y: Any, samples: int = 100, *, draw: int = 0) -> Tensor:
         """Return log p(yᵢ | xᵢ, θₛ) at the same rows for every member, [E, S, n], in the original units of the targets.
 
         Targets are those of ``Member``. Every number ``draw`` selects other samples θₛ.
         """
-        key = noise.keys(self.seeds, [draw], noise.Stream.EVALUATION)[0]
-        x_mean, x_std, y_mean, y_std = (value.unsqueeze(1) for value in self.scaling)
-        outputs = outputs_for(self.likelihood, y_mean.shape[-1])
-        x, y = rows_of(Member(x, y), None, likelihood=self.likelihood, outputs=outputs)
-        weights = next(iter(self.mean.values()))
-        f = self.standardised_outputs(((x - x_mean) / x_std).to(weights.dtype), samples, key).double()
-        tau = self.noise_precision.double()[:, None, None, None]
-        log_p = FORMULAS[self.likelihood].log_density(f, ((y - y_mean) / y_std)[:, None], tau).sum(-1)
-        return log_p - y_std.log().sum(-1, keepdim=True)
+        with default_device(next(iter(self.mean.values())).device):
+            key = noise.keys(self.seeds, [draw], noise.Stream.EVALUATION)[0]
+            x_mean, x_std, y_mean, y_std = (value.unsqueeze(1) for value in self.scaling)
+            outputs = outputs_for(self.likelihood, y_mean.shape[-1])
+            x, y = rows_of(Member(x, y), None, likelihood=self.likelihood, outputs=outputs)
+            weights = next(iter(self.mean.values()))
+            f = self.standardised_outputs(((x - x_mean) / x_std).to(weights.dtype), samples, key).double()
+            tau = self.noise_precision.double()[:, None, None, None]
+            log_p = FORMULAS[self.likelihood].log_density(f, ((y - y_mean) / y_std)[:, None], tau).sum(-1)
+            return log_p - y_std.log().sum(-1, keepdim=True)
 
     def _outputs_of_one(self, x: Tensor, samples: int) -> Tensor:
         key = noise.keys(self.seeds, [0], noise.Stream.PREDICTION)[0]

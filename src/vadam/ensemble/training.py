@@ -15,6 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from vadam.default_device import default_device
 from vadam.ensemble.members import Member
 from vadam.ensemble.method import Method
 from vadam.ensemble.minibatches import Schedule
@@ -103,30 +104,31 @@ def train(
     >>> training.stack.outputs(x, samples=10).shape  # members, samples, rows, outputs
     torch.Size([3, 10, 50, 1])
     """
-    members = list(members)
-    whole = {"epochs": epochs, "batch_size": batch_size, "evaluation_samples": evaluation_samples, "jobs": jobs}
-    for name, value in {**whole, "chunk": 1 if chunk is None else chunk}.items():
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-            raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
-    settings = Settings(
-        network, method, likelihood, epochs, batch_size, standardise, schedule, engine=engine, dtype=dtype
-    )
-    _check(members, settings, history)
-    lengths = [settings.length(member) for member in members]
-    if engine in ("auto", "bmm") and layers_of(network):
-        pays = sum(lengths) >= COMPILE_FROM
-        settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
-    most_rows = max(member.train_rows for member in members)
-    settings = replace(settings, most_rows=most_rows)
-    size = chunk or _equal_size(len(members), _fitting(network, method.samples * min(batch_size, most_rows)), jobs)
-    order = sorted(range(len(members)), key=lambda e: -lengths[e])
-    chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
-    parts: list[Training] = []
-    for part in _run(jobs, chunks, settings, Reporting(evaluation_samples, history, keep)):
-        parts.append(part)
-        if progress:
-            progress(sum(len(done.diverged) for done in parts), len(members))
-    return _joined(parts, order)
+    with default_device(next(network.parameters()).device):
+        members = list(members)
+        whole = {"epochs": epochs, "batch_size": batch_size, "evaluation_samples": evaluation_samples, "jobs": jobs}
+        for name, value in {**whole, "chunk": 1 if chunk is None else chunk}.items():
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}={value!r} is not valid: give a whole number from 1")
+        settings = Settings(
+            network, method, likelihood, epochs, batch_size, standardise, schedule, engine=engine, dtype=dtype
+        )
+        _check(members, settings, history)
+        lengths = [settings.length(member) for member in members]
+        if engine in ("auto", "bmm") and layers_of(network):
+            pays = sum(lengths) >= COMPILE_FROM
+            settings = replace(settings, engine="bmm", compiled=pays if compiled is None else compiled)
+        most_rows = max(member.train_rows for member in members)
+        settings = replace(settings, most_rows=most_rows)
+        size = chunk or _equal_size(len(members), _fitting(network, method.samples * min(batch_size, most_rows)), jobs)
+        order = sorted(range(len(members)), key=lambda e: -lengths[e])
+        chunks = [[members[e] for e in order[i : i + size]] for i in range(0, len(order), size)]
+        parts: list[Training] = []
+        for part in _run(jobs, chunks, settings, Reporting(evaluation_samples, history, keep)):
+            parts.append(part)
+            if progress:
+                progress(sum(len(done.diverged) for done in parts), len(members))
+        return _joined(parts, order)
 
 
 def _equal_size(members: int, most: int, jobs: int) -> int:

@@ -16,6 +16,7 @@ from sklearn.utils import check_random_state, column_or_1d
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor
 
+from vadam.default_device import on_cpu
 from vadam.ensemble import Member, Method, Scaling, Stack, cosine, train
 from vadam.estimators import saving, sizing
 from vadam.estimators.arguments import check_arguments
@@ -409,6 +410,7 @@ class VadamEstimator(BaseEstimator):
         saving.save(path, self)
 
     @classmethod
+    @on_cpu
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read an estimator that :meth:`save` wrote. Nothing is unpickled."""
         return saving.load(path, cls)

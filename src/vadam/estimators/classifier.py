@@ -15,6 +15,7 @@ from sklearn.utils.validation import assert_all_finite, check_consistent_length,
 from torch import Tensor
 
 from vadam.calibration import TemperatureScaling
+from vadam.default_device import on_cpu
 from vadam.ensemble import Stack
 from vadam.estimators.arguments import check_folds
 from vadam.estimators.base import VadamEstimator, one_a_row
@@ -47,6 +48,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
     _: KW_ONLY
     logit_temperature: float | None = None
 
+    @on_cpu
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table and its classes; rows count in proportion to ``sample_weight``."""
         X = self._checked(X, reset=True)
@@ -87,6 +89,7 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
             self.logit_temperature_ = fitted.temperature
         return self
 
+    @on_cpu
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
 
@@ -106,10 +109,12 @@ class VadamClassifier(ClassifierMixin, VadamEstimator):
         number = self.predict_proba(X).argmax(1)
         return self.classes_[number]
 
+    @on_cpu
     def predict_proba(self, X: Any) -> np.ndarray:
         """Return the probabilities of the classes, in the order of ``classes_``."""
         return np.concatenate([self.predict_distribution(part)._class_probs.numpy() for _, part in self._blocks(X)])
 
+    @on_cpu
     def predict_distribution(self, X: Any) -> Classes:
         """Return the predictive distribution: probabilities, entropy, expected entropy and mutual information."""
         prediction = self._classes(self._outputs(X, _logits))

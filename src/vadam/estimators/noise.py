@@ -51,9 +51,13 @@ class FittedNoise:
 
 
 def fit_noise(
-    held_out: Sequence[tuple[Tensor, Tensor]], *, weights: Sequence[Tensor] | None = None, gaussian: bool = False
+    held_out: Sequence[tuple[Tensor, Tensor]],
+    *,
+    weights: Sequence[Tensor] | None = None,
+    scale: float | None = None,
+    dof: float | None = None,
 ) -> FittedNoise:
-    """Fit to pairs of outputs [S, n, 2 T], means and log scales, and targets [n, T]; ``gaussian`` allows no heavy tails.
+    """Fit to pairs of outputs [S, n, 2 T], means and log scales, and targets [n, T]; a given ``scale`` or ``dof`` is kept.
 
     The rows of each pair count as often as its ``weights`` [n] say.
     """
@@ -61,10 +65,15 @@ def fit_noise(
     triples = [(*pair, share.float()) for pair, share in zip(held_out, shares, strict=True)]
     errors = [(*_errors(samples, y), weight) for samples, y, weight in _thinned(triples)]
     best = FittedNoise(PredictiveNoise(), -math.inf)
-    for dof in (math.inf,) if gaussian else DEGREES_OF_FREEDOM:
-        log_scale, value = _maximum(partial(_log_likelihood, errors, dof))
+    for nu in DEGREES_OF_FREEDOM if dof is None else (dof,):
+        value_at = partial(_log_likelihood, errors, nu)
+        if scale is None:
+            log_scale, value = _maximum(value_at)
+            found = math.exp(log_scale)
+        else:
+            found, value = scale, value_at(math.log(scale))
         if value > best.log_likelihood:
-            best = FittedNoise(PredictiveNoise(math.exp(log_scale), dof), value)
+            best = FittedNoise(PredictiveNoise(found, nu), value)
     return best
 
 

@@ -16,6 +16,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils.validation import _check_y, check_consistent_length, check_is_fitted
 
 from vadam.calibration.ranks import check_level, kth_smallest, upper_rank
+from vadam.default_device import on_cpu
 from vadam.estimators.arguments import check_folds
 from vadam.estimators.base import NOISE_PRECISIONS, VadamEstimator, tensor
 from vadam.estimators.encoding import note_on_stand_ins
@@ -83,6 +84,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
     noise_scale: float | None = None
     noise_dof: float | None = None
 
+    @on_cpu
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit to a table and its targets, [n] or [n, targets]; rows count in proportion to ``sample_weight``."""
         self._check_kinds()
@@ -111,6 +113,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         self._calibrate(problem, parts)
         return self
 
+    @on_cpu
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Go on with new rows of the same table: the posterior so far is the prior. The first call is :meth:`fit`.
 
@@ -143,10 +146,10 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         return np.asarray(_check_y(y, multi_output=True, y_numeric=True, estimator=self), dtype=np.float64)
 
     def _calibrate(self, problem: Problem, parts: list[Any]) -> None:
-        scale, dof = self.noise_scale, self.noise_dof
-        self.predictive_noise_ = PredictiveNoise(float(scale or 1.0), float(dof or math.inf))
-        if parts and scale is None and dof is None:
-            fitted, _ = held_out_noise(problem, self.setting_, parts, int(self.predict_samples))
+        scale, dof = (None if given is None else float(given) for given in (self.noise_scale, self.noise_dof))
+        self.predictive_noise_ = PredictiveNoise(scale or 1.0, dof or math.inf)
+        if parts and (scale is None or dof is None):
+            fitted, _ = held_out_noise(problem, self.setting_, parts, int(self.predict_samples), scale=scale, dof=dof)
             self.predictive_noise_ = fitted.noise
         pits = [
             self._distribution(noisy_outputs(stack, problem.x[out], int(self.predict_samples)))
@@ -191,6 +194,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             "noise_dof": noise.dof,
         }
 
+    @on_cpu
     def refit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Return a new estimator for these rows, with all that the tuning of this one has found, calibration included.
 
@@ -233,12 +237,14 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
 
     # Predictions -------------------------------------------------------------------------------------------------------------
 
+    @on_cpu
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Return the mean of y; with ``return_std`` also its standard deviation, of function and noise together."""
         parts = [_moments(self.predict_distribution(part), return_std) for _, part in self._blocks(X)]
         mean, *std = (_flat(torch.cat(values)) for values in zip(*parts, strict=True))
         return (mean, *std) if return_std else mean
 
+    @on_cpu
     def predict_quantiles(self, X: Any, q: float | Sequence[float] = (0.05, 0.5, 0.95)) -> np.ndarray:
         """Return the quantiles of y at the levels ``q``, [n, len(q)], or [n, targets, len(q)] for several targets."""
         levels = torch.tensor(np.atleast_1d(q), dtype=torch.float64)
@@ -248,6 +254,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         quantiles = torch.cat(parts, dim=-2)
         return _flat(quantiles.movedim(0, -1).squeeze(1) if quantiles.shape[-1] == 1 else quantiles.movedim(0, -1), 0)
 
+    @on_cpu
     def predict_interval(self, X: Any, level: float = 0.9) -> np.ndarray:
         """Return lower and upper end of central intervals, [n, 2]: they held the share ``level`` of the rows left out in tuning.
 
@@ -274,6 +281,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             ends.append(torch.stack([part.quantile(float(low)), part.quantile(float(high))], dim=-1)[:, 0])
         return ends[0].numpy() if len(ends) == 1 else torch.stack(ends, dim=1).numpy()
 
+    @on_cpu
     def predict_distribution(self, X: Any) -> Regression:
         """Return the predictive distribution: mean, std, epistemic and aleatoric parts, quantiles, densities, CRPS.
 
@@ -281,6 +289,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         """
         return self._distribution(self._outputs(X, noisy_outputs))
 
+    @on_cpu
     def log_likelihood(self, X: Any, y: Any) -> float:
         """Return the mean log density of targets ``y``; the larger the better."""
         check_is_fitted(self, "stack_")

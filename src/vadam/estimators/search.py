@@ -257,9 +257,15 @@ def score(problem: Problem, setting: Setting, parts: Sequence[tuple[Stack, Fold]
 
 
 def held_out_noise(
-    problem: Problem, setting: Setting, parts: Sequence[tuple[Stack, Fold]], samples: int
+    problem: Problem,
+    setting: Setting,
+    parts: Sequence[tuple[Stack, Fold]],
+    samples: int,
+    *,
+    scale: float | None = None,
+    dof: float | None = None,
 ) -> tuple[FittedNoise, float]:
-    """Return the noise fitted to left-out rows, and the mean log slope of the transform there."""
+    """Return the noise fitted to left-out rows, but for a given ``scale`` or ``dof``, and the mean log slope of the transform there."""
     transform, y = problem.transformed(setting.transform)
     held_out = []
     slopes = []
@@ -269,7 +275,9 @@ def held_out_noise(
         if transform is not None:
             slopes.append(transform.log_slope(torch.from_numpy(problem.y[out])))
     weights = [problem.weights(out) for _, (_, out) in parts]
-    fitted = fit_noise(held_out, weights=weights, gaussian=setting.transform == "log")
+    if setting.transform == "log" and dof is None:
+        dof = math.inf  # no heavier tails
+    fitted = fit_noise(held_out, weights=weights, scale=scale, dof=dof)
     return fitted, float(np.average(torch.cat(slopes), weights=torch.cat(weights))) if slopes else 0.0
 
 

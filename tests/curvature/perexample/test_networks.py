@@ -1,10 +1,13 @@
 """Whole networks equal the loop over examples; with dropout, the loop over examples on the minibatch's own graph."""
 
+import copy
+
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+import vadam
 from curvature.perexample.oracle import assert_equals_loop, assert_same, on_one_graph, squares
 
 B = 5
@@ -180,3 +183,29 @@ def test_float32_is_as_good_as_float32_can_be():
     expected = squares(model.double(), x, y)  # the same parameters, now in float64
     for p, e in expected.items():
         torch.testing.assert_close(h[p].double(), e, rtol=1e-3, atol=1e-5 * e.max().item())
+
+
+class Keeping(nn.Module):
+    """Has parameters of its own, and keeps what it has seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight, self.map, self.maps, self.passes = nn.Parameter(torch.randn(4, 4)), None, {}, 0
+
+    def forward(self, x):
+        self.map = (x @ self.weight).softmax(-1).detach()
+        self.maps["last"] = self.map
+        self.passes += 1
+        return self.map * x + x @ self.weight
+
+
+def test_the_second_pass_of_a_module_leaves_its_attributes():
+    model = nn.Sequential(nn.Linear(3, 4), Keeping(), nn.Linear(4, 2))
+    opt = vadam.VOGN(model.parameters(), num_data=8).attach(model)
+    for steps in (1, 2):
+        opt.zero_grad()
+        (model(torch.randn(8, 3)) ** 2).sum().backward()
+        opt.step()
+        assert model[1].passes == steps
+    assert model[1].map.shape == (8, 4)
+    assert torch.equal(copy.deepcopy(model)[1].maps["last"], model[1].map)

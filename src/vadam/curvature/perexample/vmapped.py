@@ -17,6 +17,7 @@ from vadam.curvature.perexample.gradients import CHUNK, Added, Gradients
 from vadam.curvature.perexample.replay import check_same
 from vadam.functional import functional_call
 from vadam.interrupts import Uninterrupted
+from vadam.module_state import attributes_kept
 
 
 class Vmapped(Gradients):
@@ -65,7 +66,8 @@ class Pullback:
         outputs = [t[narrow] for t in self.call.outputs]
         grads = [t[narrow] for t in self.output_grads]
         try:
-            with Uninterrupted(), sdpa_kernel(SDPBackend.MATH):  # the only one that vmap supports
+            # Attributes are those of the pass of the training. The kernel is the only one that vmap supports.
+            with Uninterrupted(), attributes_kept(self.call.module), sdpa_kernel(SDPBackend.MATH):
                 gradients, replayed = vmap(self._one, in_dims=self.axis, out_dims=(0, self.axis))(inputs, grads)
         except (RuntimeError, ValueError) as error:
             raise RuntimeError(
