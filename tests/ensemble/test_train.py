@@ -1,5 +1,6 @@
 """Stacks against single networks: every engine, every method, the same numbers."""
 
+import copy
 import math
 from dataclasses import replace
 
@@ -451,3 +452,26 @@ def test_a_posterior_that_went_on_knows_its_temperature():
     first = continued(None)
     second = continued(first)
     assert second.temperature == first.temperature == dict.fromkeys(first.mean, pytest.approx(0.2))
+
+
+class Keeping(nn.Module):
+    """Keeps what it has seen."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.map, self.passes = nn.Linear(1, 1), None, []
+
+    def forward(self, x):
+        self.map = self.layer(x)
+        self.passes.append(1)
+        return self.map * len(self.passes)
+
+
+@pytest.mark.parametrize("engine", ["vmap", "loop"])
+def test_a_module_keeps_nothing_of_the_passes(engine):
+    x, network = torch.randn(20, 1), Keeping()
+    stack = train([Member(x, x), Member(x, -x)], network, Method("vogn"), epochs=2, batch_size=10, engine=engine).stack
+    outputs = stack.outputs(x, 3)
+    assert (network.map, network.passes) == (None, [])
+    torch.testing.assert_close(outputs[:, :, 5:], stack.outputs(x[5:], 3))
+    copy.deepcopy(network)

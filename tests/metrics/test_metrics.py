@@ -187,3 +187,11 @@ def test_bins_of_millions_of_rows_do_not_round():
     assert count.tolist() == [17_000_000]
     assert confidence.item() == pytest.approx(0.99, abs=1e-6)
     assert accuracy.item() == 1
+
+
+def test_ties_of_millions_of_rows_do_not_round():
+    correct = torch.ones(20_000_000)
+    correct[:200_000] = 0
+    same = torch.zeros(len(correct))
+    assert metrics.selective_accuracy(same, correct, 1.0).item() == pytest.approx(0.99, abs=1e-6)
+    assert metrics.aurc(same, 1 - correct).item() == pytest.approx(0.01, rel=1e-5)

@@ -24,6 +24,7 @@ from vadam.functional import functional_call
 from vadam.gaussian import FullGaussian, MeanFieldGaussian
 from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import InputNoiseGaussian, InputNoiseStudentT, Likelihood, StudentT
+from vadam.module_state import attributes_kept
 
 JACOBIAN_ELEMENTS_AT_ONCE = 2**24
 
@@ -127,7 +128,7 @@ def _curvature(
         outputs = model(X[:1]).numel()
     n = max(1, JACOBIAN_ELEMENTS_AT_ONCE // (outputs * sum(p.numel() for p in weights.values())))
     for x_part, y_part in zip(X.split(n), y.split(n), strict=True):
-        with Uninterrupted():  # Ctrl-C would leave torch inside vmap
+        with Uninterrupted(), attributes_kept(model):  # Ctrl-C would leave torch inside vmap
             found = vmap(of_example)(x_part, y_part)
         yield found
 

@@ -14,6 +14,7 @@ from vadam.ensemble.engine import Examples
 from vadam.ensemble.layout import Weights
 from vadam.functional import functional_call
 from vadam.likelihoods import FORMULAS
+from vadam.module_state import attributes_kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,8 @@ class LoopedModule:
         return torch.stack([torch.stack([at(e, s) for s in range(S)]) for e in range(E)])
 
     def _output(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...]) -> Tensor:
-        output = functional_call(self.module, theta, (x, keep) if keep else (x,))
+        with attributes_kept(self.module):
+            output = functional_call(self.module, theta, (x, keep) if keep else (x,))
         return output.unsqueeze(-1) if output.dim() == 1 else output
 
 

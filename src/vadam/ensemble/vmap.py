@@ -16,6 +16,7 @@ from vadam.ensemble.layout import Weights
 from vadam.functional import functional_call
 from vadam.interrupts import Uninterrupted
 from vadam.likelihoods import FORMULAS
+from vadam.module_state import attributes_kept
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +29,13 @@ class VmappedModule:
     def gradients(self, theta: Weights, examples: Examples, *, squares: bool) -> tuple[Weights, Weights]:
         over_samples = (0, None, None, None, None, 0)
         over_members = (0, 0, 0, 0, 0, 0)
-        with Uninterrupted():
+        with Uninterrupted(), attributes_kept(self.module) as restore:
             g = vmap(vmap(grad(self._loss), over_samples), over_members)(theta, *examples)
+            restore()
             return g, vmap(vmap(self._squares, over_samples), over_members)(theta, *examples) if squares else {}
 
     def outputs(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...] = ()) -> Tensor:
-        with Uninterrupted():
+        with Uninterrupted(), attributes_kept(self.module):
             return vmap(vmap(self._output, (0, None, 0)), (0, 0, 0))(theta, x, keep)
 
     def _output(self, theta: Weights, x: Tensor, keep: tuple[Tensor, ...]) -> Tensor:

@@ -18,8 +18,8 @@ def risk_coverage_curve(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tens
     >>> risk_coverage_curve(torch.tensor([0.1, 0.9, 0.5]), torch.tensor([0.0, 1.0, 0.0]))
     (tensor([0.3333, 0.6667, 1.0000]), tensor([0.0000, 0.0000, 0.3333]))
     """
-    answered, total, _ = _accepted(uncertainty, loss)
-    return answered / answered[-1], total / answered
+    answered, total, _, dtype = _accepted(uncertainty, loss)
+    return (answered / answered[-1]).to(dtype), (total / answered).to(dtype)
 
 
 def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
@@ -27,10 +27,10 @@ def aurc(uncertainty: Tensor, loss: Tensor) -> Tensor:
 
     Examples of equal uncertainty count with the expectation over their order.
     """
-    _, total, size = _accepted(uncertainty, loss)
+    _, total, size, dtype = _accepted(uncertainty, loss)
     mean_loss = torch.diff(total, prepend=total.new_zeros(1)) / size
     each = torch.repeat_interleave(mean_loss, size.long()).cumsum(0)
-    return (each / torch.arange(1, len(each) + 1, dtype=each.dtype, device=each.device)).mean()
+    return (each / torch.arange(1, len(each) + 1, dtype=each.dtype, device=each.device)).mean().to(dtype)
 
 
 def coverage_at_risk(uncertainty: Tensor, loss: Tensor, risk: float) -> Tensor:
@@ -49,8 +49,11 @@ def selective_accuracy(uncertainty: Tensor, correct: Tensor, coverage: float) ->
     return 1 - risks[enough.nonzero()[0, 0]]
 
 
-def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Return, for every value of the uncertainty, the examples at or below it, their loss, and the number at it."""
+def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor, torch.dtype]:
+    """Return, for every value of the uncertainty, the examples at or below it, their loss, and the number at it.
+
+    These sums are of double precision; the last value is the dtype of the result.
+    """
     uncertainty, loss = as_numbers(uncertainty), as_numbers(loss)
     if uncertainty.dim() != 1 or loss.shape != uncertainty.shape or not len(loss):
         raise ValueError(
@@ -60,7 +63,7 @@ def _accepted(uncertainty: Tensor, loss: Tensor) -> tuple[Tensor, Tensor, Tensor
     if bool(uncertainty.isnan().any()):
         raise ValueError("uncertainty holds NaN, which has no place in the order of examples: leave these examples out")
     values, place = uncertainty.unique(return_inverse=True)
-    losses = loss.to(torch.promote_types(loss.dtype, uncertainty.dtype))
+    losses = loss.double()
     size = torch.zeros_like(values, dtype=losses.dtype).index_add(0, place, torch.ones_like(losses))
     total = torch.zeros_like(size).index_add(0, place, losses)
-    return size.cumsum(0), total.cumsum(0), size
+    return size.cumsum(0), total.cumsum(0), size, torch.promote_types(loss.dtype, uncertainty.dtype)
