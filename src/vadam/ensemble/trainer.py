@@ -24,6 +24,7 @@ from vadam.ensemble.stack import Stack
 from vadam.gaussian import MeanFieldGaussian
 from vadam.gaussian.named_tensors import check_shapes
 from vadam.likelihoods import CONTINUOUS
+from vadam.module_state import attributes_kept
 from vadam.seeding import seeded
 
 
@@ -213,7 +214,7 @@ def _outputs(network: nn.Module, member: Member) -> int:
     """Return the number of outputs, found by trying one row."""
     row = copied(member.x[:1]).to(next(network.parameters()).dtype)
     try:
-        with torch.no_grad():
+        with torch.no_grad(), attributes_kept(network):
             output = network(row)
     except Exception as error:
         raise ValueError(f"the network cannot take rows of shape {list(row.shape[1:])}: {error}") from error
