@@ -1,5 +1,7 @@
 """New rows in ``partial_fit``: how much they count beside the rows before."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -104,3 +106,39 @@ def test_curvature_of_rows_is_the_fisher_information():
                     J = J.flatten(1)
                     exact += share * float((J * (information @ J)).sum())
         assert curvature(stack, x, weight) == pytest.approx(exact, rel=0.1)
+
+
+@pytest.mark.parametrize("rows", [5, 100])
+@pytest.mark.parametrize("targets", [1, 2])
+def test_a_new_target_with_zeros_too_many_is_left_out(rows, targets, tmp_path):
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (300, 1))
+    y = np.sin(2 * X) + 0.05 * random.normal(size=(300, targets))
+    model = VadamRegressor(epochs=10, **QUICK).fit(X[:200], y[:200])
+    model.save(tmp_path / "m")
+    loaded = VadamRegressor.load(tmp_path / "m")
+    new, wrong = slice(200, 200 + rows), y[200 : 200 + rows].copy()
+    wrong[2, -1] = 1e5
+    stack = model.stack_
+    with pytest.raises(
+        ValueError, match="row 0 has a target that is more than 20 quartile distances away .* no other row"
+    ):
+        model.partial_fit(X[202:203], wrong[2:3])
+    assert model.stack_ is stack
+    weight = random.uniform(1, 2, rows)
+    with pytest.warns(UserWarning, match="row 2 has a target that is more than 20 quartile distances away"):
+        found = model.partial_fit(X[new], wrong, sample_weight=weight).predict(X)
+    right = np.arange(rows) != 2
+    expected = loaded.partial_fit(X[new][right], wrong[right], sample_weight=weight[right]).predict(X)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_many_new_targets_that_are_far_away_are_learned():
+    random = np.random.default_rng(0)
+    X = random.uniform(-2, 2, (100, 1))
+    model = VadamRegressor(epochs=10, **QUICK).fit(X, X[:, 0])
+    before = model.predict(X).mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.partial_fit(X, X[:, 0] + 100)
+    assert model.predict(X).mean() > before + 1

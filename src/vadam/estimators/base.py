@@ -25,12 +25,15 @@ from vadam.estimators.more_rows import Earlier, Update
 from vadam.estimators.optimizers import method_of
 from vadam.estimators.progress import Progress, Reporter
 from vadam.estimators.search import (
+    FAR_OUT,
     Fold,
     Problem,
     Search,
     Setting,
     fold_members,
+    limits_of,
     random_settings,
+    rare_outliers,
     search,
     trained,
     wild,
@@ -134,9 +137,9 @@ class VadamEstimator(BaseEstimator):
         self.encoder_ = TableEncoder().fit(X)
         for name, reason in self.encoder_.left_out.items():
             if reason in (NAMED_ID, COUNTED_ID):
-                warnings.warn(f"column {name!r} is left out: {reason}", UserWarning, stacklevel=3)
+                warnings.warn(f"column {name!r} is left out: {reason}", UserWarning, stacklevel=4)
         for note in self.encoder_.notes:
-            warnings.warn(f"column {note}", UserWarning, stacklevel=3)
+            warnings.warn(f"column {note}", UserWarning, stacklevel=4)
         values = self.encoder_.encode(X).values
         low, middle, high = np.quantile(values, (0.25, 0.5, 0.75), axis=0)
         std = values.std(0)
@@ -241,6 +244,8 @@ class VadamEstimator(BaseEstimator):
         self.prior_precision_ = setting.numbers.get("prior_precision")
         self.temperature_ = setting.numbers.get("temperature")
         self.earlier_ = self._as_earlier(problem)
+        is_class = setting.likelihood in ("bernoulli", "categorical")
+        self.limits_ = None if is_class else limits_of(problem.transformed(setting.transform)[1])
         floats = judges * int(self.predict_samples) * problem.outputs(setting.likelihood)
         most = max(ROWS_AT_ONCE, FLOATS_OF_HELD_OUT_ROWS // floats)
         every = -(-sum(len(out) for _, out in held_out) // most) or 1
@@ -272,6 +277,8 @@ class VadamEstimator(BaseEstimator):
         check_consistent_length(X, y)
         X, y, weight = self._counted(X, y, sample_weight)
         scaling = Scaling(*(values[0] for values in self.stack_.scaling))
+        if self.limits_ is not None and len(rows := rare_outliers(y, self.limits_)):
+            X, y, weight = self._left_out(rows, X, y, weight)
         x = scaling.x(tensor(self._squeezed(self.encoder_.encode(X).values)))
         z = (
             tensor(y)
@@ -317,6 +324,18 @@ class VadamEstimator(BaseEstimator):
         self.stack_ = update.result(result.stack, self.stack_, x, weight)
         self.n_updates_ += 1
         return self
+
+    def _left_out(
+        self, rows: np.ndarray, X: Any, y: np.ndarray, weight: np.ndarray | None
+    ) -> tuple[Any, np.ndarray, np.ndarray | None]:
+        """Return new rows without those whose targets are absurdly far from those of the fit, with a warning."""
+        far = f"row {rows[0]} has a target that is more than {FAR_OUT:g} quartile distances away from those of the fit"
+        if len(rows) == len(y):
+            raise ValueError(f"{far}, and there is no other row: if it is right, fit all rows anew")
+        warnings.warn(f"{far}, and is left out: if it is right, fit all rows anew", UserWarning, stacklevel=5)
+        keep = np.delete(np.arange(len(y)), rows)
+        X = X.iloc[keep] if hasattr(X, "iloc") else X[keep]
+        return X, y[keep], None if weight is None else weight[keep]
 
     def _given(self, likelihood: str) -> dict[str, float]:
         """Return the numbers of a member as the arguments give them."""
@@ -388,6 +407,7 @@ class VadamEstimator(BaseEstimator):
             "hidden": list(self.hidden_),
             "steps": self.n_steps_,
             "updates": self.n_updates_,
+            "limits": None if self.limits_ is None else [np.atleast_1d(limit).tolist() for limit in self.limits_],
             "earlier": None if self.earlier_ is None else asdict(self.earlier_),
             "likelihood": self.stack_.likelihood,
         }
@@ -400,7 +420,8 @@ class VadamEstimator(BaseEstimator):
         self.setting_ = Setting(found["likelihood"], found["setting"]["transform"], numbers)
         self.hidden_, self.n_steps_ = tuple(map(int, found["hidden"])), int(found["steps"])
         self.n_updates_ = int(found["updates"])
-        earlier = found["earlier"]
+        earlier, limits = found["earlier"], found["limits"]
+        self.limits_ = None if limits is None else (np.array(limits[0], float), np.array(limits[1], float))
         self.earlier_ = None if earlier is None else Earlier(float(earlier["amount"]), float(earlier["mean_weight"]))
         self.prior_precision_, self.temperature_ = numbers.get("prior_precision"), numbers.get("temperature")
 

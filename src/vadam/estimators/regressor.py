@@ -102,7 +102,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         X, y, weight = self._counted(X, y, sample_weight)
         X = self._learn_columns(X)
         for note in [note for targets in y.reshape(len(y), -1).T for note in note_on_stand_ins("y", targets)]:
-            warnings.warn(f"column {note}", UserWarning, stacklevel=2)
+            warnings.warn(f"column {note}", UserWarning, stacklevel=3)
         check_folds(self, len(X))
         problem = self._problem(X, y, weight)
         folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()

@@ -182,15 +182,28 @@ def fold_members(
     ]
 
 
+def limits_of(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the limits of targets [n, ...] beyond which one is an outlier; infinite where half of the targets are equal."""
+    low, high = np.quantile(y, (0.25, 0.75), axis=0)
+    far = np.where(high > low, FAR_OUT * (high - low), np.inf)
+    return low - far, high + far
+
+
 def without_outliers(y: np.ndarray) -> np.ndarray:
-    """Return the training targets with rare outliers clipped to the limit.
+    """Return the training targets with rare outliers clipped to their limits.
 
     One number with zeros too many would set the scale of all others. Predictions are judged by the targets as they are.
     """
-    low, high = np.quantile(y, (0.25, 0.75), axis=0)
-    limited = np.clip(y, low - FAR_OUT * (high - low), high + FAR_OUT * (high - low))
+    limited = np.clip(y, *limits_of(y))
     few = (limited != y).sum(0) <= max(1, RARE * len(y))
-    return np.where(few & (high > low), limited, y)
+    return np.where(few, limited, y)
+
+
+def rare_outliers(y: np.ndarray, limits: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return the numbers of the rows with a target beyond the limits of earlier rows; none if there are many."""
+    low, high = limits
+    rows = np.flatnonzero(((y < low) | (y > high)).reshape(len(y), -1).any(1))
+    return rows if len(rows) <= max(1, RARE * len(y)) else rows[:0]
 
 
 def trained(
