@@ -142,3 +142,11 @@ def test_many_new_targets_that_are_far_away_are_learned():
         warnings.simplefilter("error")
         model.partial_fit(X, X[:, 0] + 100)
     assert model.predict(X).mean() > before + 1
+
+
+def test_a_number_that_stands_for_a_gap_in_new_targets_is_named():
+    X = np.linspace(-1, 1, 60)[:, None]
+    model = VadamRegressor(epochs=2, **QUICK).fit(X, X[:, 0])
+    with pytest.warns(UserWarning, match=r"column y: -999 in 5 rows is far from all others") as said:
+        model.partial_fit(X, np.where(np.arange(60) < 5, -999, X[:, 0]))
+    assert {warning.filename for warning in said} == {__file__}

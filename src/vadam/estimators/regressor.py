@@ -101,8 +101,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
             )
         X, y, weight = self._counted(X, y, sample_weight)
         X = self._learn_columns(X)
-        for note in [note for targets in y.reshape(len(y), -1).T for note in note_on_stand_ins("y", targets)]:
-            warnings.warn(f"column {note}", UserWarning, stacklevel=3)
+        _warn_of_stand_ins(y)
         check_folds(self, len(X))
         problem = self._problem(X, y, weight)
         folds = KFold(int(self.folds), shuffle=True, random_state=0).split(X) if self.tune else ()
@@ -128,6 +127,7 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         X = self._checked(X, reset=False)
         check_consistent_length(X, y)
         X, y, sample_weight = self._counted(X, y, sample_weight)
+        _warn_of_stand_ins(y)
         if self.transform_ is not None and self.transform_.kind == "log" and y.min() <= 0:
             raise ValueError(
                 f"the first call took the logarithm of its targets, but y holds {y.min():g}: fit all rows anew"
@@ -312,6 +312,13 @@ class VadamRegressor(RegressorMixin, VadamEstimator):
         tags.target_tags.multi_output = True
         tags.target_tags.single_output = True
         return tags
+
+
+def _warn_of_stand_ins(y: np.ndarray) -> None:
+    """Warn of a number such as -999 in several targets."""
+    for targets in y.reshape(len(y), -1).T:
+        for note in note_on_stand_ins("y", targets):
+            warnings.warn(f"column {note}", UserWarning, stacklevel=4)
 
 
 def _resampled(values: np.ndarray, weight: np.ndarray) -> np.ndarray:
