@@ -121,7 +121,7 @@ def test_a_new_target_with_zeros_too_many_is_left_out(rows, targets, tmp_path):
     wrong[2, -1] = 1e5
     stack = model.stack_
     with pytest.raises(
-        ValueError, match="row 0 has a target that is more than 20 quartile distances away .* no other row"
+        ValueError, match=r"row 0 has a target that is more than 20 quartile distances away .* no other row"
     ):
         model.partial_fit(X[202:203], wrong[2:3])
     assert model.stack_ is stack
