@@ -195,3 +195,15 @@ def test_ties_of_millions_of_rows_do_not_round():
     same = torch.zeros(len(correct))
     assert metrics.selective_accuracy(same, correct, 1.0).item() == pytest.approx(0.99, abs=1e-6)
     assert metrics.aurc(same, 1 - correct).item() == pytest.approx(0.01, rel=1e-5)
+
+
+@pytest.mark.parametrize("bins", [0, -1, 2.5, True, None])
+@pytest.mark.parametrize("metric", [metrics.ece, metrics.adaptive_ece, metrics.reliability_curve])
+def test_bins_must_be_a_whole_number_from_one(metric, bins):
+    with pytest.raises(ValueError, match=f"bins={bins!r} is not valid: give a whole number from 1"):
+        metric(torch.eye(2), torch.tensor([0, 1]), bins=bins)
+
+
+def test_a_negative_standard_deviation_is_refused():
+    with pytest.raises(ValueError, match="std holds -1: give standard deviations from 0"):
+        metrics.crps(torch.zeros(2, 3), torch.zeros(3), std=-1.0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -31,6 +33,7 @@ def brier(probs: Tensor, y: Tensor) -> Tensor:
 
 def ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
     """Return the expected calibration error Σ_b n_b/n |accuracy_b − confidence_b|, over ``bins`` equal intervals of confidence."""
+    _check_bins(bins)
     confidence, correct = _top(probs, y)
     return _calibration_gap(confidence, correct, _equal_bins(confidence, bins), bins)
 
@@ -40,6 +43,7 @@ def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
 
     Examples of one confidence share their mean accuracy, so that the order of the rows does not matter.
     """
+    _check_bins(bins)
     confidence, correct = _top(probs, y)
     _, group, size = confidence.unique(return_inverse=True, return_counts=True)
     correct = (_sums(correct[None], group, len(size))[0] / size)[group]
@@ -49,6 +53,7 @@ def adaptive_ece(probs: Tensor, y: Tensor, bins: int = 15) -> Tensor:
 
 def reliability_curve(probs: Tensor, y: Tensor, bins: int = 15) -> tuple[Tensor, Tensor, Tensor]:
     """Return mean confidence, accuracy and number of examples of every non-empty interval of confidence."""
+    _check_bins(bins)
     confidence, correct = _top(probs, y)
     bin_of = _equal_bins(confidence, bins)
     sums = _sums(torch.stack([confidence, correct, torch.ones_like(correct)]), bin_of, bins)
@@ -109,6 +114,11 @@ def _check_labels(y: Tensor, classes: int) -> None:
     wrong = y[~((y >= 0) & (y < classes) & (y == y.floor()))] if y.dtype is not torch.bool else y[:0]
     if wrong.numel():
         raise ValueError(f"y holds {wrong.flatten()[0].item():g}: give whole numbers from 0 to {classes - 1}")
+
+
+def _check_bins(bins: int) -> None:
+    if isinstance(bins, bool) or not isinstance(bins, Integral) or bins < 1:
+        raise ValueError(f"bins={bins!r} is not valid: give a whole number from 1")
 
 
 def _equal_bins(confidence: Tensor, bins: int) -> Tensor:

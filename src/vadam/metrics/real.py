@@ -38,6 +38,8 @@ def crps(samples: Tensor, y: Tensor, std: Tensor | float | None = None) -> Tenso
         error = samples - y
         return (error.abs().mean(0) - 0.5 * _mean_difference_of_draws(error)).mean()  # far from 0 sums of samples round
     sigma = torch.as_tensor(std, dtype=samples.dtype, device=samples.device)
+    if bool((sigma < 0).any()):
+        raise ValueError(f"std holds {sigma.min().item():g}: give standard deviations from 0")
     to_target = _mean_absolute(samples - y, sigma).mean(0)
     return (to_target - 0.5 * _mean_difference_of_gaussians(samples, sigma.expand_as(samples))).mean()
 
