@@ -340,6 +340,17 @@ def test_a_posterior_that_is_all_start_or_all_prior_is_warned_about_once():
         vadam.predict(model, opt.posterior(model), torch.zeros(1, 3), likelihood=None)
 
 
+def test_rotated_posteriors_and_mixtures_are_warned_about_too():
+    model = nn.Linear(3, 1)
+    evon = vadam.EVON(model.parameters(), num_data=100, prior_precision=1e9).attach(model)
+    model(torch.randn(5, 3)).square().mean().backward()
+    evon.step()
+    mixture = vadam.Mixture([trained(3, init_precision=1e6)[1].posterior(model)])
+    for post in (evon.posterior(model), mixture):
+        with pytest.warns(UninformedPosterior, match="of the precision is the"):
+            vadam.predict(model, post, torch.zeros(1, 3), likelihood=None)
+
+
 def test_another_dtype_is_that_of_every_tensor():
     tensors = {
         name: torch.ones(2, dtype=torch.float64) for name in ("mean", "precision", "prior_precision", "prior_mean")

@@ -33,6 +33,7 @@ from vadam.backends.shards import is_sharded
 from vadam.fabric import is_fabric_module
 from vadam.functional import functional_call
 from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian.summary import warn_if_uninformed
 from vadam.interrupts import Uninterrupted
 from vadam.module_state import in_eval_mode
 
@@ -76,8 +77,7 @@ class Draws:
         self._samples = samples
         if not isinstance(post, WeightSampler):
             raise TypeError(f"a {type(post).__name__} draws no weights: give a posterior, as opt.posterior(model)")
-        if isinstance(post, MeanFieldGaussian):
-            post.warn_if_uninformed()
+        warn_if_uninformed(post)
         self.weights = _draw(post, samples, generator)
 
     def __len__(self) -> int:

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from vadam.forward import Draws, OutputSampler, WeightSampler, sampled_outputs
-from vadam.gaussian import MeanFieldGaussian
+from vadam.gaussian.summary import warn_if_uninformed
 from vadam.likelihoods import (
     Bernoulli,
     Categorical,
@@ -94,8 +94,7 @@ def predict(
             f"likelihood={likelihood!r} is not a likelihood: give an instance such as vadam.Categorical() for cross-entropy, "
             "vadam.Gaussian(noise_precision) for squared errors, or None for the outputs alone"
         )
-    if isinstance(post, MeanFieldGaussian):
-        post.warn_if_uninformed()
+    warn_if_uninformed(post)
     outputs = sampled_outputs(model, post, x, samples, batch_size=batch_size, generator=generator, vmap=vmap)
     if isinstance(likelihood, Categorical):
         if outputs.dim() < 3:

@@ -8,8 +8,6 @@ Every optimizer but FullVON and EVON learns one of these.
 from __future__ import annotations
 
 import math
-import warnings
-import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any
@@ -19,9 +17,7 @@ from torch import Tensor
 
 from vadam.gaussian import named_tensors
 from vadam.gaussian.named_tensors import PriorMean, PriorPrecision, Weights
-from vadam.gaussian.summary import Shares, Summary, UninformedPosterior, advice, is_uninformed, overall
-
-_WARNED_ABOUT: weakref.WeakSet[MeanFieldGaussian] = weakref.WeakSet()
+from vadam.gaussian.summary import Shares, Summary
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -210,13 +206,6 @@ class MeanFieldGaussian:
     def summary(self) -> Summary:
         """Return what the posterior is made of: shares of prior, start and data in the precision, σ against |μ|; print it."""
         return Summary.of(self.mean, self.precision, self.shares, self.temperature)
-
-    def warn_if_uninformed(self) -> None:
-        """Warn, once for each posterior, if the precision is all start or all prior, so that its spread says nothing about the data."""
-        shares = overall(self.shares, {name: mu.numel() for name, mu in self.mean.items()})
-        if is_uninformed(shares) and self not in _WARNED_ABOUT:
-            _WARNED_ABOUT.add(self)
-            warnings.warn(" ".join(advice(shares)), UninformedPosterior, stacklevel=3)
 
     def flat(self) -> tuple[Tensor, Tensor]:
         """Return the means and the precisions as two vectors, in the order of the names."""

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import math
+import warnings
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -92,6 +94,19 @@ def settings(**values: set[float]) -> tuple[str, ...]:
 
 class UninformedPosterior(UserWarning):
     """Warns that a posterior says nothing about the data: its precision is all start or all prior."""
+
+
+_WARNED_ABOUT: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def warn_if_uninformed(post: Any) -> None:
+    """Warn, once for each posterior, if the precision is all start or all prior, so that its spread says nothing about the data."""
+    for part in getattr(post, "components", (post,)):
+        known = getattr(part, "shares", None)
+        shares = overall(known, {name: mu.numel() for name, mu in part.mean.items()}) if known else None
+        if is_uninformed(shares) and part not in _WARNED_ABOUT:
+            _WARNED_ABOUT.add(part)
+            warnings.warn(" ".join(advice(shares)), UninformedPosterior, stacklevel=3)
 
 
 def is_uninformed(shares: Shares | None) -> bool:
