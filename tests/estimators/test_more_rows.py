@@ -7,13 +7,14 @@ import pytest
 import torch
 from sklearn.linear_model import LinearRegression
 
+from vadam.ensemble import Method
 from vadam.estimators import VadamClassifier, VadamRegressor
 from vadam.estimators.more_rows import curvature
 
 QUICK = {"tune": False, "random_state": 0, "members": 2, "predict_samples": 30}
 
 
-@pytest.mark.parametrize("optimizer", ["vadam", "vprop", "vogn", "ivon"])
+@pytest.mark.parametrize("optimizer", ["vadam", "vprop", "vogn", "ivon", Method("vadam", lr=0.02, data_weight=3.0)])
 @pytest.mark.parametrize("temperature", [0.1, 1.0])
 @pytest.mark.parametrize("rows", [60, 200])
 def test_new_rows_of_a_linear_model_count_as_in_a_fit_of_all(optimizer, temperature, rows):

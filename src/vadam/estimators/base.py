@@ -256,12 +256,14 @@ class VadamEstimator(BaseEstimator):
 
     def _as_earlier(self, problem: Problem) -> Earlier | None:
         """Return what new rows will be compared with; None if the weights have no posterior that could be their prior."""
-        if self.stack_.precision is None or not problem.method(100).has_prior:
+        method = problem.method(100)
+        if self.stack_.precision is None or not method.has_prior:
             return None
         numbers = self.setting_.numbers
         scaling = Scaling(*(values[0] for values in self.stack_.scaling))
         return Earlier.of(
             self.stack_,
+            method,
             scaling.x(tensor(problem.x)),
             problem.weight,
             prior_precision=numbers["prior_precision"],

@@ -45,12 +45,19 @@ class Earlier:
 
     @classmethod
     def of(
-        cls, stack: Stack, x: Tensor, weight: np.ndarray | None, *, prior_precision: float, temperature: float
+        cls,
+        stack: Stack,
+        method: Method,
+        x: Tensor,
+        weight: np.ndarray | None,
+        *,
+        prior_precision: float,
+        temperature: float,
     ) -> Earlier:
-        """Return these numbers for a stack trained on the standardised inputs ``x`` [n, ...]."""
+        """Return these numbers for a stack trained by a method on the standardised inputs ``x`` [n, ...]."""
         assert stack.precision is not None
         held = sum(float((value * temperature - prior_precision).sum()) for value in stack.precision.values())
-        measured = len(x) * curvature(stack, x, weight)
+        measured = method.settings["data_weight"] * len(x) * curvature(stack, x, weight)
         amount = held / measured if measured > 0 and held > 0 else 1.0
         return cls(amount, mean_of(weight))
 
@@ -65,7 +72,7 @@ class Update:
         temperature: T' of this training.
         extra: (1 − w) λ/T, the part of the precision that is only there to sample with.
         least: λ/T', the precision that the rows before leave to a weight of which they say nothing.
-        rows: number of the new rows, each as often as its weight says.
+        rows: number of the new rows, each as often as its weights say.
         fitted_prior: λ/T of the fit.
     """
 
@@ -93,13 +100,13 @@ class Update:
         w, prior = earlier.amount, prior_precision / temperature
         extra = (1 - w) * prior
         batch_size = max(1, min(batch_size, rows // LEAST_BATCHES))
-        share = mean_of(weight) / earlier.mean_weight
-        settings = {"data_weight": method.settings["data_weight"] * share}
+        data_weight = method.settings["data_weight"] * mean_of(weight) / earlier.mean_weight
+        settings = {"data_weight": data_weight}
         if "sampling_precision" in method.settings:
             settings["sampling_precision"] = method.settings["sampling_precision"] + max(0.0, extra)
         if method.settings.get("batch_size") is not None:
             settings["batch_size"] = batch_size if rows > 1 else None
-        return cls(method.replace(**settings), batch_size, temperature / w, extra, w * prior, rows * share, prior)
+        return cls(method.replace(**settings), batch_size, temperature / w, extra, w * prior, data_weight * rows, prior)
 
     @property
     def numbers(self) -> dict[str, float]:
