@@ -395,3 +395,15 @@ def test_torchs_default_device_does_not_matter(tmp_path):
         found = answers()
     for a, b in zip(expected, found, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("optimizer", ["vadam", "mc-dropout", "map"])
+@pytest.mark.parametrize("kind", [VadamRegressor, VadamClassifier])
+def test_the_prediction_of_a_row_does_not_depend_on_the_other_rows(kind, optimizer):
+    X = np.random.default_rng(0).normal(size=(300, 3))
+    y = X[:, 0] if kind is VadamRegressor else X[:, 0] > 0
+    model = kind(optimizer=optimizer, epochs=5, dropout=0.2, tune=False, random_state=0, members=2).fit(X, y)
+    answer = model.predict if kind is VadamRegressor else model.predict_proba
+    whole = answer(X)
+    np.testing.assert_allclose(answer(X[::-1])[::-1], whole, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(answer(X[[7, 7, 290]]), whole[[7, 7, 290]], rtol=1e-9, atol=1e-12)

@@ -50,7 +50,7 @@ class Method:
     Method('vadam', lr=0.01, samples=10)
 
     MAP is ``Method("adam")``. MC-Dropout (Gal and Ghahramani 2016) is ``Method("adam", drops_out=True)``: the inputs of every linear
-    layer are dropped at the member's rate p, by masks that differ between examples and stay on for predictions. That paper's
+    layer are dropped at the member's rate p, by masks that differ between examples; predictions have one for each sample. That paper's
     weight decay for E = ½ (y − f)², (1 − p) l²/(2Nτ) with the prior's length scale l, is the ``prior_precision`` (1 − p) l² of a
     member.
 

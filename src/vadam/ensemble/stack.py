@@ -107,8 +107,11 @@ class Stack:
             return points(joined(self.mean), shapes, samples)
         return gaussian_samples(key, joined(self.mean), joined(self.precision).rsqrt(), shapes, samples)[0]
 
-    def standardised_outputs(self, x: Tensor, samples: int, key: Tensor) -> Tensor:
-        """Return f [E, S, n, O] at standardised inputs [E, n, ...], computed in blocks of rows."""
+    def standardised_outputs(self, x: Tensor, samples: int, key: Tensor, *, one_mask: bool = False) -> Tensor:
+        """Return f [E, S, n, O] at standardised inputs [E, n, ...], computed in blocks of rows.
+
+        Dropout masks differ between rows, or are the same in all: ``one_mask``.
+        """
         engine = choose(self.engine, self.network, self.likelihood)
         theta = self.draw(samples, key)
         width = max(math.prod(value.shape[2:3]) for value in theta.values())
@@ -118,7 +121,9 @@ class Stack:
             block = x[:, first : first + rows]
             keep: tuple[Tensor, ...] = ()
             if self.dropout is not None:
-                keep = dropout_masks(key, self.dropout, theta, block.shape[1], first=first)
+                masks = 1 if one_mask else block.shape[1]
+                keep = dropout_masks(key, self.dropout, theta, masks, first=0 if one_mask else first)
+                keep = tuple(mask.expand(-1, -1, block.shape[1], -1) for mask in keep)
             blocks.append(engine.outputs(theta, block, keep))
         return torch.cat(blocks, dim=2)
 
@@ -152,7 +157,7 @@ class Stack:
     def _outputs_of_one(self, x: Tensor, samples: int) -> Tensor:
         key = noise.keys(self.seeds, [0], noise.Stream.PREDICTION)[0]
         x_mean, x_std, y_mean, y_std = self.scaling
-        f = self.standardised_outputs((x[None] - x_mean) / x_std, samples, key)
+        f = self.standardised_outputs((x[None] - x_mean) / x_std, samples, key, one_mask=True)
         if self.likelihood != "input-noise":
             return f * y_std + y_mean
         mean, log_std = f.chunk(2, dim=-1)
