@@ -319,3 +319,9 @@ def test_noise_of_an_input_may_have_every_scale_and_none():
     assert likelihood.nll(outputs * math.nan, y).isnan()
     rows = torch.vmap(lambda f, y: likelihood.log_prob(f[None], y[None])[0])(outputs, y)
     torch.testing.assert_close(rows, torch.tensor(wanted))
+
+
+@pytest.mark.parametrize("make", [NegativeBinomial, InputNoiseStudentT, lambda dof: StudentT(1.0, dof)])
+def test_numbers_that_no_gradient_reaches_refuse_one(make):
+    with pytest.raises(ValueError, match="is a number that no gradient reaches"):
+        make(torch.tensor(4.0, requires_grad=True))

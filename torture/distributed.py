@@ -290,10 +290,9 @@ def torchrun(case: Case) -> Outcome:
     first, second = (
         subprocess.run(command, capture_output=True, text=True, timeout=140, env=environment) for _ in range(2)
     )
-    if (
-        not first.returncode
-        or "has lost contact with another rank: restart all ranks to resume from" not in first.stderr
-    ):
+    # On a busy machine torchrun ends the other rank before that has noticed.
+    words = ("has lost contact with another rank: restart all ranks to resume from", "(SIGTERM) received by PID")
+    if not first.returncode or not any(word in first.stderr for word in words):
         raise Failed(f"torchrun, a lost rank: {first.stdout[-1500:]} {first.stderr[-2500:]}")
     if second.returncode or second.stdout.count("same as without a death") != number:
         raise Failed(f"torchrun, resumed: {second.stdout[-1500:]} {second.stderr[-2500:]}")

@@ -13,7 +13,15 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from vadam.likelihoods.operands import check_positive, check_range, like_output, per_example, wide, with_last_axis_of
+from vadam.likelihoods.operands import (
+    check_positive,
+    check_range,
+    like_output,
+    per_example,
+    refuse_gradient,
+    wide,
+    with_last_axis_of,
+)
 from vadam.special import betainc
 
 LARGE = 1e6
@@ -72,6 +80,7 @@ class NegativeBinomial:
     discrete: ClassVar = True
 
     def __post_init__(self) -> None:
+        refuse_gradient("total_count", self.total_count)
         check_positive("total_count", self.total_count, "a positive number; the larger, the nearer to Poisson")
 
     def log_prob(self, output: Tensor, y: Tensor) -> Tensor:

@@ -14,7 +14,12 @@ def as_tensor(values: Any, like: Tensor | None = None) -> Tensor:
     """Return an array, a list or a pandas column as a tensor, on the device of ``like``; a tensor stays as it is."""
     if isinstance(values, Tensor):
         return values
-    return torch.from_numpy(np.array(values)).to("cpu" if like is None else like.device)
+    array = np.array(values)
+    if array.dtype == object:  # a column of numbers and gaps, or of numbers that pandas keeps as objects
+        array = array.astype(np.float64)
+    elif array.dtype.kind == "u" and array.itemsize > 1:  # torch computes with none of these
+        array = array.astype(np.int64)
+    return torch.from_numpy(array.astype(array.dtype.newbyteorder("="))).to("cpu" if like is None else like.device)
 
 
 def as_numbers(values: Any, like: Tensor | None = None) -> Tensor:
@@ -95,6 +100,12 @@ def check_range(y: Tensor, low: float, high: float, rule: str) -> None:
     least, largest = (float(end) for end in y.detach().aminmax())
     if least < low or largest > high:
         raise ValueError(f"y holds {least if least < low else largest:g}: {rule}")
+
+
+def refuse_gradient(name: str, value: float | Tensor) -> None:
+    """Raise ValueError for a tensor that requires a gradient, which would be wrong."""
+    if isinstance(value, Tensor) and value.requires_grad:
+        raise ValueError(f"{name} is a number that no gradient reaches: choose it on validation data, and give a float")
 
 
 def check_positive(name: str, value: float | Tensor, rule: str) -> None:

@@ -15,6 +15,7 @@ from vadam.likelihoods.operands import (
     noise_like,
     per_example,
     randn_like,
+    refuse_gradient,
     wide,
     with_last_axis_of,
 )
@@ -236,5 +237,6 @@ def _draw_t(output: Tensor, dof: float, generator: torch.Generator | None) -> Te
 
 
 def _check_dof(dof: float) -> None:
+    refuse_gradient("dof", dof)
     if not 2 < dof < math.inf:
         raise ValueError(f"dof={dof!r} is not valid: give a number above 2, so that the noise has a variance")
