@@ -211,7 +211,7 @@ def test_a_negative_standard_deviation_is_refused():
 
 @pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64", ">f8", ">i4", object])
 def test_columns_of_any_numeric_type_are_taken(dtype):
-    y = pd.Series([0, 1, 1], dtype=dtype) if dtype == object else np.array([0, 1, 1], dtype=dtype)
+    y = pd.Series([0, 1, 1], dtype=dtype) if dtype is object else np.array([0, 1, 1], dtype=dtype)
     probs = np.array([[0.9, 0.1], [0.2, 0.8], [0.6, 0.4]])
     assert metrics.accuracy(probs, y).item() == pytest.approx(2 / 3)
     assert metrics.rmse([0.0, 1.0, 2.0], y).item() == pytest.approx(1 / math.sqrt(3))
