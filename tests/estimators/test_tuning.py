@@ -60,9 +60,9 @@ def test_a_mixture_is_calibrated_by_mixtures_of_as_many_networks(members: int, m
     """Networks per fold, as the calibration sees them; with fewer than the model has, intervals hold too many rows."""
     seen, fit_noise = [], regressor.held_out_noise
 
-    def recording(problem, setting, parts, samples):
+    def recording(problem, setting, parts, samples, **given):
         seen.extend(parts)
-        return fit_noise(problem, setting, parts, samples)
+        return fit_noise(problem, setting, parts, samples, **given)
 
     monkeypatch.setattr(regressor, "held_out_noise", recording)
     model = VadamRegressor(members=members, budget=1, epochs=1, folds=2, random_state=0).fit(*line(40))

@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +39,15 @@ class Fitted:
     facts: ModelFacts
 
 
+@contextmanager
+def without_warnings_of_columns() -> Iterator[None]:
+    """Silence the estimators' warnings of columns inside the block: the answer and the page have these notes."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "column ", UserWarning)
+        yield
+
+
+@without_warnings_of_columns()
 def fit(
     path: Path,
     target: str,
@@ -60,12 +70,12 @@ def fit(
         train, test = _with_two_classes(y.to_numpy(), train, test)
     estimator = _estimator(prepared.task, {**options, "n_jobs": -1 if len(X) >= ROWS_FOR_ALL_CORES else 1}, progress)
     try:
-        judged = _fitted(estimator.fit, X.iloc[train], y.iloc[train])
+        judged = estimator.fit(X.iloc[train], y.iloc[train])
         X_test, y_test, on_classes = with_known_classes(judged, X.iloc[test], y.iloc[test])
         evaluation = evaluate(judged, X_test, y_test, target, len(X))
         importance = column_importance(judged, X_test, y_test)
         uncertain = least_certain_rows(judged, X_test, y_test)
-        final = _fitted(judged.refit, X, y)
+        final = judged.refit(X, y)
     except ValueError as error:
         raise CommandError(f"{path.name} cannot be fitted: {error}") from error
     encoder = final.encoder_
@@ -96,13 +106,6 @@ def _estimator(task: str, options: dict[str, Any], progress: Progress | None) ->
     kind = VadamRegressor if task == "regression" else VadamClassifier
     tuned = options["budget"] > 0
     return kind(**(options | {"tune": tuned, "budget": max(1, options["budget"]), "verbose": progress or False}))
-
-
-def _fitted(fit: Callable[..., Any], X: Any, y: Any) -> Any:
-    """Return a fitted model without warnings of its columns: the answer and the page have these notes."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "column ", UserWarning)
-        return fit(X, y)
 
 
 def _with_a_logarithm(y: np.ndarray, train: np.ndarray, test: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
