@@ -509,7 +509,7 @@ def test_a_number_of_two_meanings_has_that_of_the_training(
 def test_a_number_of_two_meanings_has_the_decimal_sign_of_the_other_columns(
     rows: list[str], number: float, notes: list[str], tmp_path: Path
 ) -> None:
-    """Where the known sizes say 4,934, the sign that another column of the model surely has says more."""
+    """A sure decimal sign in another column of the model decides what 4,934 means, before the sizes that the model knows."""
     (path := tmp_path / "t.tsv").write_text("v\tz\n" + "".join(f"{row}\n" for row in rows))
     used = {"v": Column("v", "number", quantiles=(5.5, 6e4)), "z": Column("z", "number", quantiles=(0.0, 2.0))}
     read = dataframe.read(path, used)

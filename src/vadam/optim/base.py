@@ -151,7 +151,7 @@ class VariationalOptimizer(Recovery):
                 if len(losses) == 1:
                     self._base = {p: base[p] for p, g in before.items() if p.grad is g}
                     adds_to = self._base.values() if taken_before and not self._was_cleared else ()
-                    if any(bool(local(g).any()) for g in adds_to) and self._weights.sample.has_new_gradient():  # type: ignore[union-attr]
+                    if _any_is_not_zero(adds_to) and self._weights.sample.has_new_gradient():  # type: ignore[union-attr]
                         raise RuntimeError(
                             "step(closure): the closure adds to a gradient that was not taken at its sample. For several "
                             "micro-batches in a step, call opt.attach(model) once and build the optimizer with samples=1; otherwise "
@@ -294,3 +294,9 @@ class VariationalOptimizer(Recovery):
     def _buckets_to_update(self, g: Grads, h: Grads, scale: Grads | None) -> list[Bucket]:
         """Return the parameters that have a gradient, with the arguments of this update."""
         return self._buckets(g)
+
+
+def _any_is_not_zero(tensors: Iterable[Tensor]) -> bool:
+    """Return True if an element of the tensors is not zero, by one read from the device."""
+    flags = [local(x).any() for x in tensors]
+    return bool(flags) and bool(torch.stack([flag.to(flags[0].device) for flag in flags]).any())
